@@ -203,7 +203,7 @@ BAD = {
     "unknown image id": (
         lambda folder: captures(folder, image_id=5),
         read_real_images,
-        f"/a.json: annotations[0] is of image_id 5, which is not in the list of images. {CORRECT}",
+        f"/a.json: annotations[0] has image_id 5, which is not in the list of images. {CORRECT}",
     ),
     "negative size": (
         lambda folder: captures(folder, bbox=[2, 3, -10, 6]),

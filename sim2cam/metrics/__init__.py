@@ -1,1 +1,1 @@
-"""Numbers and their uncertainty: matching, average precision, bootstrap."""
+"""Evaluation metrics and their confidence intervals."""

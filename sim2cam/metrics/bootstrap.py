@@ -1,4 +1,4 @@
-"""How sure a number is: resampled images, paired differences, many comparisons at once."""
+"""Bootstrap confidence intervals, paired differences and Holm's correction."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE_LEVEL = 0.95
-DETECTABLE_SIGMAS = 2.8  # a difference of this many standard errors is found with 80 % power
-_ROUNDING_TOLERANCE = 1e-12  # differences that floating point alone makes are smaller
+DETECTABLE_SIGMAS = 2.8  # standard errors; detected with 80 % power
+_ROUNDING_TOLERANCE = 1e-12  # smaller differences are floating-point noise
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its 95 % interval.
+    """A value with its 95 % confidence interval.
 
     Attributes:
-        value: of all images.
-        ci95: lower and upper end.
+        value: value over all images.
+        ci95: lower and upper end of the interval.
     """
 
     value: float
@@ -33,13 +33,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How much better one run is than another on the same images.
+    """Difference of two runs on the same images.
 
     Attributes:
         value: first minus second.
         ci95: lower and upper end of the 95 % interval.
-        p_value: two-sided, of there being no difference.
-        standard_error: of the value.
+        p_value: two-sided p-value of no difference.
+        standard_error: standard error of the value.
     """
 
     value: float
@@ -49,9 +49,9 @@ class PairedDifference:
 
     @property
     def min_detectable_effect(self) -> float | None:
-        """The smallest difference that as many images show in four of five repetitions.
+        """The smallest difference that this number of images shows with 80 % power.
 
-        None where no resample told the runs apart: how differences spread is then unknown.
+        None if the runs agree in every resample: the standard error is then unknown.
         """
         return (
             DETECTABLE_SIGMAS * self.standard_error
@@ -60,7 +60,7 @@ class PairedDifference:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the fields and ``min_detectable_effect`` as JSON values."""
         return {
             "value": self.value,
             "ci95": list(self.ci95),
@@ -72,25 +72,28 @@ class PairedDifference:
 def sample_bootstrap_counts(
     n: int, n_resamples: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return how often each of n images is in each resample (draws, n); rows sum to n."""
+    """Return the count of each of n images in each resample (n_resamples, n); rows sum to n."""
     return rng.multinomial(n, np.full(n, 1 / n), size=n_resamples)
 
 
 def bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> Estimate:
-    """Return a value with the percentile interval of its resamples (draws,); NaNs are left out."""
+    """Return a value with the percentile interval of its bootstrap values (n_resamples,).
+
+    NaNs are left out.
+    """
     return Estimate(value, _compute_percentile_interval(bootstrap_values))
 
 
 def estimates_to_json(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    """Return numbers by their names as JSON values, each as ``{"value": v, "ci95": [low, high]}``."""
-    return {name: one.to_json() for name, one in estimates.items()}
+    """Return named estimates as JSON values ``{"value": v, "ci95": [low, high]}``."""
+    return {name: estimate.to_json() for name, estimate in estimates.items()}
 
 
 def basic_bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> Estimate:
-    """Return a number that is 0 or more with the basic bootstrap interval (Davison and Hinkley 1997).
+    """Return a non-negative value with its basic bootstrap interval (Davison and Hinkley 1997).
 
-    For what noise makes larger, as distances are: it makes resamples (draws,) larger again, so the
-    interval reaches as far below the value as they lie above it. NaNs are left out.
+    Suits distances, which noise biases upwards: resamples (n_resamples,) are biased once more, so
+    the interval extends as far below the value as they lie above it. NaNs are left out.
     """
     low, high = _compute_percentile_interval(bootstrap_values)
     return Estimate(value, (max(0.0, min(value, 2 * value - high)), max(value, 2 * value - low)))
@@ -102,11 +105,12 @@ def compute_paired_difference(
     first_bootstrap_values: NDArray[np.float64],
     second_bootstrap_values: NDArray[np.float64],
 ) -> PairedDifference:
-    """Return the paired difference of two numbers.
+    """Return the paired difference of two values.
 
     Args:
-        first, second: of all images.
-        first_bootstrap_values, second_bootstrap_values: of the same resamples of images (draws,).
+        first, second: values over all images.
+        first_bootstrap_values, second_bootstrap_values: values on the same resamples
+            (n_resamples,).
     """
     differences = first_bootstrap_values - second_bootstrap_values
     differences = differences[np.isfinite(differences)]
@@ -123,24 +127,26 @@ def compute_paired_difference(
 def average_over_seeds(
     scores: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return the mean (1 + draws,) over runs: of all of them, then of runs that are drawn again.
+    """Return the mean score over runs, then its bootstrap values over runs (1 + n_resamples,).
 
-    Each draw takes one run fewer than there are: as many would spread too little, of three runs by a fifth
-    (Rao and Wu 1988, "Resampling inference with complex survey data"). A single run shows no spread.
+    Each resample takes one run fewer than there are; otherwise the variance is too small, for three
+    runs by a third (Rao and Wu 1988, "Resampling inference with complex survey data"). A single run
+    has no spread over seeds.
 
     Args:
-        scores: of each run (runs, 1 + draws): of all images, then of resamples.
-        rng: draws the runs.
+        scores: scores of each run (runs, 1 + n_resamples): over all images, then over resamples of
+            images.
+        rng: source of the resamples of runs.
     """
     runs, columns = scores.shape
-    taken = max(1, runs - 1)
-    counts = rng.multinomial(taken, np.full(runs, 1 / runs), size=columns - 1).T
-    drawn = (counts * scores[:, 1:]).sum(axis=0) / taken
-    return np.concatenate([scores[:, :1].mean(axis=0), drawn])
+    n_sampled = max(1, runs - 1)
+    counts = rng.multinomial(n_sampled, np.full(runs, 1 / runs), size=columns - 1).T
+    resampled = (counts * scores[:, 1:]).sum(axis=0) / n_sampled
+    return np.concatenate([scores[:, :1].mean(axis=0), resampled])
 
 
 def apply_holm_correction(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return p-values that hold for all comparisons together (Holm 1979), in the given order."""
+    """Return p-values corrected for multiple comparisons (Holm 1979), in the given order."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted = [0.0] * len(p_values)
     highest = 0.0

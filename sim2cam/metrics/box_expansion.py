@@ -1,4 +1,4 @@
-"""How much looser than a detector people draw boxes, which is a matter of habit."""
+"""Box expansion: how much larger labelled boxes are than detected boxes."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ import numpy as np
 from sim2cam.geometry.boxes import expand_boxes, pairwise_iou
 from sim2cam.metrics.detection import DetectionEvaluator, LabelledDataset, Predictions, stack_boxes
 
-SAME_OBJECT_IOU = 0.3  # boxes that are drawn by other habits overlap less
-MIN_SCORE = 0.3  # less sure detections do not say how boxes are drawn
+SAME_OBJECT_IOU = 0.3  # low, as labelling styles differ
+MIN_SCORE = 0.3  # boxes of less confident detections are too noisy
 MIN_PAIRS = 10
 _USUAL_EXPANSION = 0.05
-"""Margin up to which boxes overlap by 0.83 or more, so that AP75 tells how well objects are found."""
+"""Expansion up to which boxes overlap by 0.83 or more, so that it does not lower AP75."""
 _MIN_USEFUL_AP50 = 0.5
-"""AP50 with a margin from which on it is worth to tune it: other errors prevail below."""
+"""AP50 after expansion from which tuning is worthwhile; below it, other errors prevail."""
 
 
 def estimate_box_expansion(predictions: Predictions, dataset: LabelledDataset) -> float | None:
-    """Return by which share of its side a found box must reach further, in the median, on each.
+    """Return the median expansion of detected boxes per side, as a fraction of the side.
 
-    It is None where fewer than ``MIN_PAIRS`` objects were found.
+    None with fewer than ``MIN_PAIRS`` matched objects.
     """
-    shares: list[float] = []
+    expansions: list[float] = []
     for sample in dataset.samples:
-        truth = stack_boxes([o for o in sample.objects or () if not o.is_crowd])
-        drawn = stack_boxes([d for d in predictions[sample.name] if d.score >= MIN_SCORE])
-        if not len(truth) or not len(drawn):
+        labelled = stack_boxes([o for o in sample.objects or () if not o.is_crowd])
+        detected = stack_boxes([d for d in predictions[sample.name] if d.score >= MIN_SCORE])
+        if not len(labelled) or not len(detected):
             continue
-        overlap = pairwise_iou(drawn, truth)
-        best = overlap.argmax(axis=1)
-        same = overlap.max(axis=1) >= SAME_OBJECT_IOU
-        drawn_sides = (drawn[:, 2:] - drawn[:, :2])[same]
-        true_sides = (truth[:, 2:] - truth[:, :2])[best[same]]
-        shares.extend(((true_sides / drawn_sides - 1) / 2).ravel())
-    return round(float(np.median(shares)), 3) if len(shares) >= 2 * MIN_PAIRS else None
+        overlap = pairwise_iou(detected, labelled)
+        best_matches = overlap.argmax(axis=1)
+        is_matched = overlap.max(axis=1) >= SAME_OBJECT_IOU
+        detected_sides = (detected[:, 2:] - detected[:, :2])[is_matched]
+        labelled_sides = (labelled[:, 2:] - labelled[:, :2])[best_matches[is_matched]]
+        expansions.extend(((labelled_sides / detected_sides - 1) / 2).ravel())
+    return round(float(np.median(expansions)), 3) if len(expansions) >= 2 * MIN_PAIRS else None
 
 
 def expand_predictions(
     predictions: Predictions, dataset: LabelledDataset, expansion: float
 ) -> Predictions:
-    """Return detections whose boxes reach further on each side, by a share of it, within their images."""
-    wide = {}
+    """Return detections with boxes expanded on each side by a fraction of it, clipped to the image."""
+    expanded = {}
     for sample in dataset.samples:
         size = (sample.width, sample.height)
         boxes = (
@@ -50,36 +50,35 @@ def expand_predictions(
             .clip(0, (*size, *size))
             .tolist()
         )
-        wide[sample.name] = tuple(
-            replace(one, box_xyxy=tuple(box))
-            for one, box in zip(predictions[sample.name], boxes, strict=True)
+        expanded[sample.name] = tuple(
+            replace(detection, box_xyxy=tuple(box))
+            for detection, box in zip(predictions[sample.name], boxes, strict=True)
         )
-    return wide
+    return expanded
 
 
 def find_expansion_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
-    """Return a warning that boxes are larger or smaller than those of the labels, and whether tuning would help;
-    None where they are not.
+    """Return a warning if detected boxes are larger or smaller than labelled ones, else None.
+
+    The warning gives AP50 after expansion and whether tuning helps.
     """
-    margin = estimate_box_expansion(predictions, dataset)
-    if margin is None or abs(margin) <= _USUAL_EXPANSION:
+    expansion = estimate_box_expansion(predictions, dataset)
+    if expansion is None or abs(expansion) <= _USUAL_EXPANSION:
         return None
-    longer = 1 / (1 + 2 * margin) - 1
+    excess = 1 / (1 + 2 * expansion) - 1
     before, after = (
-        _compute_ap50(dataset, one)
-        for one in (predictions, expand_predictions(predictions, dataset, margin))
+        _compute_ap50(dataset, boxes)
+        for boxes in (predictions, expand_predictions(predictions, dataset, expansion))
     )
-    advice = "Other errors prevail: tune would not help."
+    advice = "Other errors prevail, so tuning would not help."
     if after >= _MIN_USEFUL_AP50:
-        advice = "If people draw boxes so, sim2cam tune measures it on labelled images."
+        advice = "If the labelling style is intended, run sim2cam tune on labelled images."
     return (
-        f"sides of found boxes are {abs(longer):.0%} {'longer' if longer > 0 else 'shorter'} than those of the "
-        f"labels, in the median. With sides as long, AP50 would be {after:.2f} instead of {before:.2f}. {advice}"
+        f"the sides of detected boxes are {abs(excess):.0%} {'longer' if excess > 0 else 'shorter'} than the "
+        f"labelled ones (median). With equal sides, AP50 is {after:.2f} instead of {before:.2f}. {advice}"
     )
 
 
 def _compute_ap50(dataset: LabelledDataset, predictions: Predictions) -> float:
-    every_image_once = np.ones((1, len(dataset.samples)), np.int64)
-    return float(
-        DetectionEvaluator(dataset, predictions).compute_scores(every_image_once)["ap50"][0]
-    )
+    image_counts = np.ones((1, len(dataset.samples)), np.int64)
+    return float(DetectionEvaluator(dataset, predictions).compute_scores(image_counts)["ap50"][0])

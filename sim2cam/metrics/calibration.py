@@ -1,4 +1,4 @@
-"""How far confidences are from the share of detections that are right."""
+"""Calibration of detection confidences: expected calibration error and reliability bins."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from sim2cam.metrics.resampling import ResamplingUnits, group_images
 
 N_BINS = 10
 MIN_SCORE = 0.3
-"""Less sure detections are not looked at: there are many, and they are wrong, as they say."""
+"""Detections below are left out: they are many, and mostly wrong as their scores predict."""
 
 N_RESAMPLES = 1000
-_IOU_50_INDEX = 0  # of the IoU thresholds
+_IOU_50_INDEX = 0  # in IOU_THRESHOLDS
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredDetections:
-    """Detections, how sure each is, and whether it is right.
+    """Scores of detections and whether each is a true positive.
 
     Attributes:
         scores: (n,).
-        is_true_positive: whether each lies on an object of its category, at an IoU of 0.5 (n,).
-        categories: names of their categories (n,).
-        image_indices: numbers of their images (n,).
-        units: of all images, those without detections too.
+        is_true_positive: whether each matches an object of its category at IoU 0.5 (n,).
+        categories: category names (n,).
+        image_indices: image indices (n,).
+        units: resampling units of all images, including images without detections.
     """
 
     scores: Floats
@@ -43,12 +43,12 @@ class ScoredDetections:
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Detections of about one confidence.
+    """Detections of similar confidence.
 
     Attributes:
-        confidence: their mean score.
-        precision: share of them that is right.
-        n_detections: how many there are.
+        confidence: mean score.
+        precision: fraction of true positives.
+        n_detections: number of detections.
     """
 
     confidence: float
@@ -58,15 +58,15 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class ConfidenceCalibration:
-    """How far confidences are from the share of detections that are right.
+    """Calibration of confidences against precision.
 
     Attributes:
-        ece: detection expected calibration error, with its 95 % interval: the mean
-            over detections of how far confidence and precision are apart in their bin. Intervals of
-            small errors lie too high, as noise makes most of these.
-        chance_ece: below which 95 % of perfectly calibrated confidences would stay, as noise makes
-            their error (Broecker and Smith 2007, "Increasing the reliability of reliability diagrams").
-        bins: by rising confidence.
+        ece: detection expected calibration error with its 95 % interval: the mean over detections
+            of the difference between confidence and precision in their bin. Intervals of small
+            errors are biased upwards, as noise dominates them.
+        chance_ece: 95 % quantile of the error of perfectly calibrated confidences (Broecker and
+            Smith 2007, "Increasing the reliability of reliability diagrams").
+        bins: reliability bins, by rising confidence.
     """
 
     ece: Estimate
@@ -74,7 +74,7 @@ class ConfidenceCalibration:
     bins: tuple[ReliabilityBin, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return ``ece``, ``chance_ece`` and each bin's confidence, precision and detections."""
+        """Return ``ece``, ``chance_ece`` and, for each bin, confidence, precision and count."""
         bins = [[b.confidence, b.precision, b.n_detections] for b in self.bins]
         return {"ece": self.ece.to_json(), "chance_ece": self.chance_ece, "bins": bins}
 
@@ -82,21 +82,22 @@ class ConfidenceCalibration:
 def collect_scored_detections(
     dataset: LabelledDataset, predictions: Predictions
 ) -> ScoredDetections:
-    """Return all detections that count, as COCO matches them: surer ones first, each object once.
+    """Return all counted detections with their scores, matched as in COCO.
 
     Args:
         dataset: labelled images.
-        predictions: by the image's name, with an entry for every image.
+        predictions: detections by image name, with an entry for every image.
     """
     rows: list[tuple[float, bool, str, int]] = []
     for category in dataset.categories:
-        for image, found in enumerate(match_category(dataset, predictions, category)):
-            counted, right = found.is_counted[_IOU_50_INDEX], found.is_true_positive[_IOU_50_INDEX]
-            kept = zip(found.scores[counted], right[counted], strict=True)
-            rows.extend((float(score), bool(hit), category, image) for score, hit in kept)
+        for image, matches in enumerate(match_category(dataset, predictions, category)):
+            is_counted = matches.is_counted[_IOU_50_INDEX]
+            is_correct = matches.is_true_positive[_IOU_50_INDEX]
+            pairs = zip(matches.scores[is_counted], is_correct[is_counted], strict=True)
+            rows.extend((float(s), bool(correct), category, image) for s, correct in pairs)
     return ScoredDetections(
         np.array([score for score, *_ in rows], np.float64),
-        np.array([right for _, right, *_ in rows], np.bool_),
+        np.array([correct for _, correct, *_ in rows], np.bool_),
         np.array([category for *_, category, _ in rows], np.str_),
         np.array([image for *_, image in rows], np.int64),
         group_images(dataset.samples),
@@ -106,49 +107,50 @@ def collect_scored_detections(
 def measure_calibration(
     detections: ScoredDetections, rng: np.random.Generator
 ) -> ConfidenceCalibration | None:
-    """Return how far confidences are from precision, in ``N_BINS`` bins of equally many detections.
+    """Return the calibration of confidences in ``N_BINS`` bins with equal numbers of detections.
 
-    The measure is the D-ECE of Kueppers and others (2020, "Multivariate confidence calibration for
-    object detection") in the confidence alone. Bins of equal mass bias it less than those of equal
-    width (Roelofs and others, 2022, "Mitigating bias in calibration error estimation").
-
-    Detections below ``MIN_SCORE`` are left out.
+    The measure is the D-ECE of Kueppers et al. (2020, "Multivariate confidence calibration for
+    object detection"), over the confidence only. Bins of equal mass have less bias than bins of
+    equal width (Roelofs et al. 2022, "Mitigating bias in calibration error estimation"). Detections
+    below ``MIN_SCORE`` are left out.
 
     Args:
-        detections: of all images.
-        rng: draws the resamples.
+        detections: detections in all images.
+        rng: source of the resamples.
 
     Returns:
-        None without detections, and where scores are not 0 to 1, which no probability is.
+        None without detections, or if scores lie outside 0 to 1.
     """
-    is_sure = detections.scores >= MIN_SCORE
-    if not is_sure.any() or detections.scores.min() < 0 or detections.scores.max() > 1:
+    is_confident = detections.scores >= MIN_SCORE
+    if not is_confident.any() or detections.scores.min() < 0 or detections.scores.max() > 1:
         return None
-    scores, right, images = (
-        detections.scores[is_sure],
-        detections.is_true_positive[is_sure],
-        detections.image_indices[is_sure],
+    scores, is_correct, images = (
+        detections.scores[is_confident],
+        detections.is_true_positive[is_confident],
+        detections.image_indices[is_confident],
     )
     bins = np.array_split(np.argsort(scores, kind="stable"), min(N_BINS, len(scores)))
     n_images = detections.units.n_images
-    gaps, number = np.zeros((2, n_images, len(bins)))  # sums over an image's detections
+    gap_sums, detection_counts = np.zeros((2, n_images, len(bins)))  # per image
     for column, members in enumerate(bins):
-        gap = scores[members] - right[members]
-        gaps[:, column] = np.bincount(images[members], gap, n_images)
-        number[:, column] = np.bincount(images[members], minlength=n_images)
+        gaps = scores[members] - is_correct[members]
+        gap_sums[:, column] = np.bincount(images[members], gaps, n_images)
+        detection_counts[:, column] = np.bincount(images[members], minlength=n_images)
     counts = detections.units.sample_image_counts(N_RESAMPLES, rng)
-    drawn = (counts @ number).sum(axis=1)
-    apart = np.abs(counts @ gaps).sum(axis=1)
-    resampled = np.divide(apart, drawn, out=np.full(N_RESAMPLES, np.nan), where=drawn > 0)
-    value = float(np.abs(gaps.sum(axis=0)).sum() / len(scores))
-    spreads = [np.sqrt((scores[members] * (1 - scores[members])).sum()) for members in bins]
-    noise = np.abs(rng.normal(0, spreads, (N_RESAMPLES, len(bins)))).sum(axis=1) / len(scores)
+    totals = (counts @ detection_counts).sum(axis=1)
+    absolute_gaps = np.abs(counts @ gap_sums).sum(axis=1)
+    resampled = np.divide(absolute_gaps, totals, out=np.full(N_RESAMPLES, np.nan), where=totals > 0)
+    value = float(np.abs(gap_sums.sum(axis=0)).sum() / len(scores))
+    sigmas = [np.sqrt((scores[members] * (1 - scores[members])).sum()) for members in bins]
+    chance_errors = np.abs(rng.normal(0, sigmas, (N_RESAMPLES, len(bins)))).sum(axis=1) / len(
+        scores
+    )
     return ConfidenceCalibration(
         basic_bootstrap_estimate(value, resampled),
-        float(np.quantile(noise, 0.95)),
+        float(np.quantile(chance_errors, 0.95)),
         tuple(
             ReliabilityBin(
-                float(scores[members].mean()), float(right[members].mean()), len(members)
+                float(scores[members].mean()), float(is_correct[members].mean()), len(members)
             )
             for members in bins
         ),

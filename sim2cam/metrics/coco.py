@@ -1,4 +1,4 @@
-"""Average precision as COCO has it, by faster-coco-eval."""
+"""COCO average precision, computed by faster-coco-eval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faster_coco_eval import COCO, COCOeval_faster
 from numpy.typing import NDArray
 
 MAX_AREA = 1e18
-"""Objects of a larger area are asked for by nobody, so they count neither as found nor as missed."""
+"""Upper limit of object areas; larger objects are ignored."""
 
 
 def compute_coco_average_precision(
@@ -21,22 +21,22 @@ def compute_coco_average_precision(
     max_detections: int,
     keypoint_sigmas: Sequence[float] | None = None,
 ) -> NDArray[np.float64]:
-    """Return the average precision (thresholds, categories); -1 of a category without objects.
+    """Return the average precision (thresholds, categories); -1 for categories without objects.
 
     Args:
-        iou_type: of what has to overlap.
-        ground_truth: COCO's tables ``images categories annotations``.
-        results: as COCO has them.
-        max_detections: detections of a category that count in an image.
-        keypoint_sigmas: of the keypoints.
+        iou_type: similarity to match by.
+        ground_truth: COCO tables ``images``, ``categories``, ``annotations``.
+        results: detections in COCO's results format.
+        max_detections: maximum number of detections per image and category.
+        keypoint_sigmas: OKS sigma of each keypoint.
     """
-    labelled = COCO(ground_truth)
-    scorer = COCOeval_faster(
-        labelled, labelled.loadRes(results), iou_type, kpt_oks_sigmas=keypoint_sigmas
+    coco = COCO(ground_truth)
+    evaluator = COCOeval_faster(
+        coco, coco.loadRes(results), iou_type, kpt_oks_sigmas=keypoint_sigmas
     )
-    scorer.params.maxDets = [max_detections]
-    scorer.params.areaRng, scorer.params.areaRngLbl = [[0, MAX_AREA]], ["all"]
-    scorer.evaluate()
-    scorer.accumulate()
-    precision = np.asarray(scorer.eval["precision"], np.float64)[:, :, :, 0, 0]
+    evaluator.params.maxDets = [max_detections]
+    evaluator.params.areaRng, evaluator.params.areaRngLbl = [[0, MAX_AREA]], ["all"]
+    evaluator.evaluate()
+    evaluator.accumulate()
+    precision = np.asarray(evaluator.eval["precision"], np.float64)[:, :, :, 0, 0]
     return np.asarray(precision.mean(axis=1))

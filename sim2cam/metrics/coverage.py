@@ -1,4 +1,4 @@
-"""Coverage: whether each picture of one set has near neighbours in another."""
+"""Coverage and density of one feature set by another (Naeem et al. 2020)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, sample_boots
 Floats = NDArray[np.float64]
 
 N_NEIGHBOURS = 5
-"""Neighbours within whose distance another picture is near."""
+"""Number of neighbours whose distance is the radius of a neighbourhood."""
 
 _N_RESAMPLES = 400
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """How one set lies around another (Naeem et al. 2020, "Reliable fidelity and diversity metrics").
+    """Coverage of reference images by candidate images (Naeem et al. 2020, "Reliable fidelity and diversity metrics").
 
     Attributes:
-        is_covered: (n,) whether any of the other set is as near to a picture as its ``N_NEIGHBOURS``-th
-            neighbour in its own set.
-        nearest_indices: (n,) which of the other set is nearest.
-        coverage: share of pictures that are covered.
-        null_mean: that share, on average, if both sets were of one kind.
-        density: how many neighbourhoods one of the other set lies in, over what a set of one kind
-            has; above 1 where it crowds.
+        is_covered: (n,) whether a candidate lies within the distance of the ``N_NEIGHBOURS``-th
+            reference neighbour.
+        nearest_indices: (n,) index of the nearest candidate.
+        coverage: fraction of covered reference images.
+        null_mean: expected coverage of two sets from one distribution.
+        density: mean number of neighbourhoods around a candidate, over the expected number for one
+            distribution.
     """
 
     is_covered: NDArray[np.bool_]
@@ -41,7 +41,7 @@ class Coverage:
     density: Estimate
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shares as JSON values."""
+        """Return coverage, null mean and density as JSON values."""
         return {
             **self.coverage.to_json(),
             "null_mean": self.null_mean,
@@ -50,40 +50,40 @@ class Coverage:
 
 
 def measure_coverage(reference: Floats, candidates: Floats, rng: np.random.Generator) -> Coverage:
-    """Return how well some vectors (m, d) cover others (n, d).
+    """Return the coverage of reference vectors (n, d) by candidate vectors (m, d).
 
     Args:
-        reference: what is to be covered, as captures are.
-        candidates: what should cover it, as renders should.
-        rng: resamples pictures.
+        reference: vectors to cover, e.g. of real images.
+        candidates: vectors that cover them, e.g. of renders.
+        rng: source of the resamples.
 
     Raises:
-        UsageError: too few of one have any neighbours.
+        UsageError: a set is too small.
     """
     if len(reference) <= N_NEIGHBOURS or not len(candidates):
         raise UsageError(
-            f"{len(reference)} pictures and {len(candidates)} others have no neighbourhoods: more than "
-            f"{N_NEIGHBOURS} and one other are needed. Add pictures."
+            f"coverage needs more than {N_NEIGHBOURS} reference images and one candidate, got "
+            f"{len(reference)} and {len(candidates)}. Add images."
         )
-    within = cdist(reference, reference)
-    radii = np.sort(within, axis=1)[:, N_NEIGHBOURS]  # the first is the picture itself
-    across = cdist(reference, candidates)
-    near = across <= radii[:, None]
-    covered = near.any(axis=1)
-    crowds = near.sum(axis=0) / N_NEIGHBOURS
+    reference_distances = cdist(reference, reference)
+    radii = np.sort(reference_distances, axis=1)[:, N_NEIGHBOURS]  # index 0 is the image itself
+    distances = cdist(reference, candidates)
+    is_near = distances <= radii[:, None]
+    is_covered = is_near.any(axis=1)
+    densities = is_near.sum(axis=0) / N_NEIGHBOURS
     return Coverage(
-        covered,
-        across.argmin(axis=1),
-        _bootstrap_mean(covered.astype(np.float64), rng),
+        is_covered,
+        distances.argmin(axis=1),
+        _bootstrap_mean(is_covered.astype(np.float64), rng),
         compute_null_coverage(len(reference), len(candidates)),
-        _bootstrap_mean(crowds, rng),
+        _bootstrap_mean(densities, rng),
     )
 
 
 def compute_null_coverage(n: int, m: int) -> float:
-    """Return the mean coverage of n pictures by m others of one kind.
+    """Return the expected coverage of n images by m images from the same distribution.
 
-    A picture is not covered when its nearest ``N_NEIGHBOURS`` among all are of its own set.
+    An image is uncovered if its ``N_NEIGHBOURS`` nearest images are all from its own set.
     """
     i = np.arange(N_NEIGHBOURS)
     return float(1 - np.prod((n - 1 - i) / (n + m - 1 - i)))

@@ -1,4 +1,4 @@
-"""How well detections fit labelled images: average precision with intervals."""
+"""Average precision of detections, with bootstrap intervals over images."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ _IOU_50_INDEX, _IOU_75_INDEX = 0, 5
 
 
 class LabelledKeypoint(Protocol):
-    """What is needed of a named point; ``dataset.Keypoint`` has it."""
+    """Protocol of a keypoint label, as ``data.sample.Keypoint``."""
 
     @property
     def name(self) -> str:
-        """As its category has it."""
+        """Name in its category."""
 
     @property
     def xy(self) -> tuple[float, float]:
-        """Where it lies, pixels."""
+        """Position, pixels."""
 
     @property
     def visibility(self) -> int:
-        """As COCO has it: 0 not labelled, 1 hidden, 2 seen."""
+        """COCO visibility: 0 not labelled, 1 hidden, 2 visible."""
 
 
 class LabelledObject(Protocol):
-    """What is needed of an object's label; ``dataset.ObjectLabel`` has it."""
+    """Protocol of an object label, as ``data.sample.ObjectLabel``."""
 
     @property
     def category(self) -> str:
-        """Its name."""
+        """Category name."""
 
     @property
     def box_xyxy(self) -> Box:
-        """Its box, pixels."""
+        """Box, pixels."""
 
     @property
     def is_crowd(self) -> bool:
@@ -69,64 +69,63 @@ class LabelledObject(Protocol):
 
     @property
     def visible_fraction(self) -> float | None:
-        """Share of it that is seen; None where unknown."""
+        """Visible fraction of the object; None if unknown."""
 
     @property
     def area_px(self) -> float:
-        """Pixels in which it is seen."""
+        """Number of visible pixels."""
 
     @property
     def keypoints(self) -> Sequence[LabelledKeypoint] | None:
-        """Its named points; None where unknown."""
+        """Keypoints; None if unknown."""
 
 
 class LabelledImage(GroupedImage, Protocol):
-    """What is needed of an image; ``dataset.Sample`` has it."""
+    """Protocol of a labelled image, as ``data.sample.Sample``."""
 
     @property
     def name(self) -> str:
-        """Unique among the images."""
+        """Unique name."""
 
     @property
     def width(self) -> int:
-        """Pixels."""
+        """Width, pixels."""
 
     @property
     def height(self) -> int:
-        """Pixels."""
+        """Height, pixels."""
 
     @property
     def objects(self) -> Sequence[LabelledObject] | None:
-        """Its labels; None when it was never labelled."""
+        """Labels; None if the image is unlabelled."""
 
 
 class LabelledDataset(Protocol):
-    """What is needed of labelled captures; ``dataset.Dataset`` has it."""
+    """Protocol of a labelled dataset, as ``data.sample.Dataset``."""
 
     @property
     def root(self) -> Path:
-        """Where they lie, for the errors."""
+        """Folder, for errors."""
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Their names."""
+        """Category names."""
 
     @property
     def samples(self) -> Sequence[LabelledImage]:
-        """The images."""
+        """Images."""
 
 
 @dataclass(frozen=True)
 class DetectedKeypoint:
-    """A named point of an object that a detector found.
+    """Detected keypoint of an object.
 
     Attributes:
-        name: as its category has it.
-        xy: where it lies, also outside the picture or behind something; pixels, an integer being the
-            centre of one.
-        visibility_score: how sure the detector is that nothing hides it, 0 to 1; None where that is not said.
-        uncertainty_px: how far off it is: the scale of a Laplace distribution of either coordinate; None where
-            that is not said.
+        name: name in its category.
+        xy: position, pixels; integers are pixel centres. May lie outside the image or be occluded.
+        visibility_score: confidence that the keypoint is visible, 0 to 1; None if not predicted.
+        uncertainty_px: scale of the Laplace distribution of either coordinate's error; None if not
+            predicted.
     """
 
     name: str
@@ -137,14 +136,14 @@ class DetectedKeypoint:
 
 @dataclass(frozen=True)
 class Detection:
-    """One object that a detector found.
+    """Detected object.
 
     Attributes:
-        category: its name.
-        box_xyxy: its box, pixels.
-        score: how sure the detector is, 0 to 1.
-        keypoints: its named points; None where they were not looked for.
-        mask: the pixels in which it is seen; None where they were not looked for.
+        category: category name.
+        box_xyxy: box, pixels.
+        score: confidence, 0 to 1.
+        keypoints: keypoints; None if not predicted.
+        mask: visible pixels; None if not predicted.
     """
 
     category: str
@@ -154,12 +153,12 @@ class Detection:
     mask: RleMask | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values, without what was not looked for."""
+        """Return the fields as JSON values, without those that are None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def is_ignored(label: LabelledObject) -> bool:
-    """Return whether an object counts neither as found nor as missed: a group, or hardly seen."""
+    """Return whether an object is not scored: a group, or hardly visible."""
     visible = label.visible_fraction
     return label.is_crowd or (visible is not None and visible < MIN_VISIBLE_FRACTION)
 
@@ -169,15 +168,15 @@ Predictions = Mapping[str, Sequence[Detection]]
 
 @dataclass(frozen=True)
 class DetectionMetrics:
-    """How well detections fit labelled images.
+    """Average precision of detections.
 
     Attributes:
         ap: mean average precision over categories and IoU thresholds 0.50 to 0.95.
         ap50, ap75: the same at one threshold.
-        agnostic_ap50: at 0.50, all categories taken as one.
-        category_ap, category_ap50: over all thresholds and at 0.50, for each category that has objects.
-        images, objects: how many there are, those that ``is_ignored`` left out.
-        intervals_over: what was drawn again for the intervals, in words.
+        agnostic_ap50: class-agnostic average precision at 0.50.
+        category_ap, category_ap50: over all thresholds and at 0.50, for each category with objects.
+        images, objects: number of images, and of objects without ignored ones.
+        intervals_over: description of the resampling units.
     """
 
     ap: Estimate
@@ -191,7 +190,7 @@ class DetectionMetrics:
     intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
+        """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the counts."""
         return {
             "ap": self.ap.to_json(),
             "ap50": self.ap50.to_json(),
@@ -206,22 +205,26 @@ class DetectionMetrics:
 
 
 class Evaluator(Protocol):
-    """What was found on labelled images, ready to be scored on any resample of them."""
+    """Matched predictions that can be scored on any resample of the images."""
 
     @property
     def units(self) -> ResamplingUnits:
-        """What resamples are drawn by."""
+        """Resampling units."""
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return scores (draws,) by their names, for how often each image is in each resample (draws, images)."""
+        """Return scores (n_resamples,) by metric name.
+
+        Args:
+            image_counts: count of each image in each resample (n_resamples, images).
+        """
 
 
 class DetectionEvaluator:
-    """Detections matched to labels once, ready to be scored on any resample of the images.
+    """Matched detections that can be scored on any resample of the images.
 
     Args:
         dataset: labelled images.
-        predictions: by the image's name.
+        predictions: detections by image name.
 
     Raises:
         InputError: no image, an image without labels or without an entry in ``predictions``, or a
@@ -238,17 +241,17 @@ class DetectionEvaluator:
         self._agnostic = CategoryMatches(match_category(dataset, predictions, None))
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME`` and ``ap50/NAME``, (draws,); NaN if undefined.
+        """Return ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME``, ``ap50/NAME`` (n_resamples,); NaN if undefined.
 
         Args:
-            image_counts: how often each image is in each resample (draws, images).
+            image_counts: count of each image in each resample (n_resamples, images).
         """
         precision = {
             n: m.compute_average_precision(image_counts, _ALL_THRESHOLDS)
             for n, m in self._categories.items()
         }
-        stacked = np.stack(list(precision.values()))  # (categories, draws, thresholds)
-        found = {
+        stacked = np.stack(list(precision.values()))  # (categories, n_resamples, thresholds)
+        scores = {
             "ap": average_defined(stacked.mean(axis=2)),
             "ap50": average_defined(stacked[:, :, _IOU_50_INDEX]),
             "ap75": average_defined(stacked[:, :, _IOU_75_INDEX]),
@@ -256,8 +259,8 @@ class DetectionEvaluator:
                 image_counts, [_IOU_50_INDEX]
             )[:, 0],
         }
-        found |= {f"ap/{name}": p.mean(axis=1) for name, p in precision.items()}
-        return found | {f"ap50/{name}": p[:, _IOU_50_INDEX] for name, p in precision.items()}
+        scores |= {f"ap/{name}": p.mean(axis=1) for name, p in precision.items()}
+        return scores | {f"ap50/{name}": p[:, _IOU_50_INDEX] for name, p in precision.items()}
 
 
 def evaluate_detections(
@@ -267,21 +270,21 @@ def evaluate_detections(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> DetectionMetrics:
-    """Return how well predictions fit, with 95 % bootstrap intervals over ``group_images`` the images.
+    """Return detection metrics with 95 % bootstrap intervals over the units of ``group_images``.
 
     Args:
         dataset: labelled images.
-        predictions: by the image's name, with an entry, perhaps empty, for every image.
-        rng: draws the resamples.
-        n_resamples: how many.
+        predictions: detections by image name, with an entry for every image.
+        rng: source of the resamples.
+        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``DetectionEvaluator`` and ``count_objects``.
     """
-    run = DetectionEvaluator(dataset, predictions)
-    objects = count_objects(dataset)
+    evaluator = DetectionEvaluator(dataset, predictions)
+    n_objects = count_objects(dataset)
     values = _compute_coco_metrics(dataset, predictions)
-    resampled = run.compute_scores(run.units.sample_image_counts(n_resamples, rng))
+    resampled = evaluator.compute_scores(evaluator.units.sample_image_counts(n_resamples, rng))
     estimates = {name: bootstrap_estimate(value, resampled[name]) for name, value in values.items()}
     return DetectionMetrics(
         ap=estimates["ap"],
@@ -290,16 +293,15 @@ def evaluate_detections(
         agnostic_ap50=estimates["agnostic_ap50"],
         category_ap=_select_category_estimates("ap", dataset, estimates),
         category_ap50=_select_category_estimates("ap50", dataset, estimates),
-        images=run.units.n_images,
-        objects=objects,
-        intervals_over=run.units.describe(),
+        images=evaluator.units.n_images,
+        objects=n_objects,
+        intervals_over=evaluator.units.describe(),
     )
 
 
 def _select_category_estimates(
     metric: str, dataset: LabelledDataset, estimates: Mapping[str, Estimate]
 ) -> dict[str, Estimate]:
-    """Return what is known of a metric by category."""
     names = {f"{metric}/{name}": name for name in dataset.categories}
     return {name: estimates[key] for key, name in names.items() if key in estimates}
 
@@ -307,62 +309,66 @@ def _select_category_estimates(
 def bootstrap_scores(
     evaluators: Sequence[Evaluator], *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the scores of runs on the same images (runs, 1 + draws), by the names of scores.
+    """Return scores of runs on the same images (runs, 1 + n_resamples), by metric name.
 
-    The first column is of all images, the others of resamples: the same for every run.
+    The first column is over all images, the others over resamples, which all runs share.
 
     Args:
-        evaluators: for instance one a seed.
-        rng: draws the resamples.
-        n_resamples: how many.
+        evaluators: one for each run, e.g. each seed.
+        rng: source of the resamples.
+        n_resamples: number of resamples.
     """
-    drawn = evaluators[0].units.sample_image_counts(n_resamples, rng)
-    counts = np.concatenate([np.ones_like(drawn[:1]), drawn])
-    scores = [run.compute_scores(counts) for run in evaluators]
-    return {name: np.stack([one[name] for one in scores]) for name in scores[0]}
+    resampled_counts = evaluators[0].units.sample_image_counts(n_resamples, rng)
+    counts = np.concatenate([np.ones_like(resampled_counts[:1]), resampled_counts])
+    scores = [evaluator.compute_scores(counts) for evaluator in evaluators]
+    return {name: np.stack([run_scores[name] for run_scores in scores]) for name in scores[0]}
 
 
 def compare_seed_means(first: NDArray[np.float64], second: NDArray[np.float64]) -> PairedDifference:
-    """Return how much better the mean of the first runs is than that of the second.
+    """Return the paired difference of the seed means of two sets of runs.
 
     Args:
-        first, second: ``average_over_seeds`` (1 + draws,), on the same resamples of images.
+        first, second: results of ``average_over_seeds`` (1 + n_resamples,) on the same resamples of
+            images.
     """
     return compute_paired_difference(float(first[0]), float(second[0]), first[1:], second[1:])
 
 
 def estimate_seed_mean(mean: NDArray[np.float64]) -> Estimate:
-    """Return the mean of several runs, with its interval.
+    """Return the mean over runs with its interval.
 
     Args:
-        mean: ``average_over_seeds`` (1 + draws,).
+        mean: result of ``average_over_seeds`` (1 + n_resamples,).
     """
     return bootstrap_estimate(float(mean[0]), mean[1:])
 
 
 def count_objects(dataset: LabelledDataset) -> int:
-    """Return how many objects there are, those that ``is_ignored`` left out.
+    """Return the number of labelled objects without ignored ones.
 
     Raises:
-        InputError: no image, one without labels, or no object.
+        InputError: no image, an image without labels, or no object.
     """
     _check_labelled(dataset)
     objects = sum(not is_ignored(label) for s in dataset.samples for label in s.objects or ())
     if not objects:
-        raise InputError(dataset.root, "no labelled object to score against.")
+        raise InputError(dataset.root, "no labelled object to score against. Add labelled images.")
     return objects
 
 
 def _check_labelled(dataset: LabelledDataset) -> None:
     if not dataset.samples:
-        raise InputError(dataset.root, "no images to score.")
+        raise InputError(dataset.root, "no images to score. Add labelled images.")
     for sample in dataset.samples:
         if sample.objects is None:
-            raise InputError(dataset.root, f"image {sample.name} has no labels to score against.")
+            raise InputError(
+                dataset.root,
+                f"image {sample.name} has no labels to score against. Label or remove it.",
+            )
 
 
 def check_predictions(dataset: LabelledDataset, predictions: Predictions) -> None:
-    """Refuse what cannot be scored.
+    """Raise if predictions do not fit the dataset.
 
     Raises:
         InputError: as ``DetectionEvaluator``.
@@ -370,12 +376,14 @@ def check_predictions(dataset: LabelledDataset, predictions: Predictions) -> Non
     _check_labelled(dataset)
     for sample in dataset.samples:
         if sample.name not in predictions:
-            raise InputError(dataset.root, f"image {sample.name} was not predicted.")
-        for found in predictions[sample.name]:
-            if found.category not in dataset.categories:
+            raise InputError(
+                dataset.root, f"image {sample.name} has no predictions. Predict all images."
+            )
+        for detection in predictions[sample.name]:
+            if detection.category not in dataset.categories:
                 raise InputError(
                     dataset.root,
-                    f"the detector knows category '{found.category}', which is not among "
+                    f"the detector predicts category '{detection.category}'. Categories of the dataset: "
                     f"{', '.join(dataset.categories)}.",
                 )
 
@@ -383,74 +391,77 @@ def check_predictions(dataset: LabelledDataset, predictions: Predictions) -> Non
 def match_category(
     dataset: LabelledDataset, predictions: Predictions, category: str | None
 ) -> list[ImageMatches]:
-    """Return the matches of one category in every image; of all taken as one when None."""
-    images = []
+    """Return the matches in every image, of one category or class-agnostic if None."""
+    matches = []
     for sample in dataset.samples:
-        found = [d for d in predictions[sample.name] if category in (None, d.category)]
-        truth = [o for o in sample.objects or () if category in (None, o.category)]
-        images.append(
+        detections = [d for d in predictions[sample.name] if category in (None, d.category)]
+        labels = [o for o in sample.objects or () if category in (None, o.category)]
+        matches.append(
             match_boxes(
-                stack_boxes(found),
-                np.array([d.score for d in found], np.float64),
-                stack_boxes(truth),
-                np.array([is_ignored(o) for o in truth], np.bool_),
-                np.array([o.is_crowd for o in truth], np.bool_),
+                stack_boxes(detections),
+                np.array([d.score for d in detections], np.float64),
+                stack_boxes(labels),
+                np.array([is_ignored(o) for o in labels], np.bool_),
+                np.array([o.is_crowd for o in labels], np.bool_),
             )
         )
-    return images
+    return matches
 
 
 def stack_boxes(items: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
-    """Return boxes (n, 4) as x0, y0, x1, y1, pixels."""
+    """Return the boxes (n, 4) as x0, y0, x1, y1, pixels."""
     return np.array([b.box_xyxy for b in items], np.float64).reshape(-1, 4)
 
 
 def average_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean over the categories that have objects, of (categories, draws)."""
-    defined = np.isfinite(precision)
-    n = defined.sum(axis=0)
-    total = np.where(defined, precision, 0.0).sum(axis=0)
+    """Return the mean of (categories, n_resamples) over categories with finite values."""
+    is_defined = np.isfinite(precision)
+    n = is_defined.sum(axis=0)
+    total = np.where(is_defined, precision, 0.0).sum(axis=0)
     return np.asarray(np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0))
 
 
 def _compute_coco_metrics(dataset: LabelledDataset, predictions: Predictions) -> dict[str, float]:
-    """Return the values that faster-coco-eval gives; categories without objects are left out."""
-    by_category = _compute_coco_precision(
-        dataset, predictions, dataset.categories
-    )  # (t, categories)
-    as_one = _compute_coco_precision(dataset, predictions, None)
-    defined = by_category[0] > -1
+    # (thresholds, categories)
+    by_category = _compute_coco_precision(dataset, predictions, dataset.categories)
+    agnostic = _compute_coco_precision(dataset, predictions, None)
+    is_defined = by_category[0] > -1
     values = {
-        "ap": float(by_category[:, defined].mean()),
-        "ap50": float(by_category[_IOU_50_INDEX, defined].mean()),
-        "ap75": float(by_category[_IOU_75_INDEX, defined].mean()),
-        "agnostic_ap50": float(as_one[_IOU_50_INDEX, 0]),
+        "ap": float(by_category[:, is_defined].mean()),
+        "ap50": float(by_category[_IOU_50_INDEX, is_defined].mean()),
+        "ap75": float(by_category[_IOU_75_INDEX, is_defined].mean()),
+        "agnostic_ap50": float(agnostic[_IOU_50_INDEX, 0]),
     }
-    for name, each in zip(dataset.categories, by_category.T, strict=True):
-        if each[_IOU_50_INDEX] > -1:
-            values |= {f"ap/{name}": float(each.mean()), f"ap50/{name}": float(each[_IOU_50_INDEX])}
+    for name, category_ap in zip(dataset.categories, by_category.T, strict=True):
+        if category_ap[_IOU_50_INDEX] > -1:
+            values |= {
+                f"ap/{name}": float(category_ap.mean()),
+                f"ap50/{name}": float(category_ap[_IOU_50_INDEX]),
+            }
     return values
 
 
 def _compute_coco_precision(
     dataset: LabelledDataset, predictions: Predictions, categories: tuple[str, ...] | None
 ) -> NDArray[np.float64]:
-    """Return average precision (thresholds, categories), -1 without objects; as one when None."""
-    numbers = {name: 1 if categories is None else i for i, name in enumerate(dataset.categories, 1)}
+    """Return average precision (thresholds, categories), -1 without objects; class-agnostic if None."""
+    category_ids = {
+        name: 1 if categories is None else i for i, name in enumerate(dataset.categories, 1)
+    }
     truth = {
         "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
-        "categories": [{"id": i, "name": str(i)} for i in sorted(set(numbers.values()))],
-        "annotations": _make_coco_annotations(dataset, numbers),
+        "categories": [{"id": i, "name": str(i)} for i in sorted(set(category_ids.values()))],
+        "annotations": _make_coco_annotations(dataset, category_ids),
     }
     results = [
         {
             "image_id": i,
-            "category_id": numbers[found.category],
-            "bbox": list(xyxy_to_xywh(found.box_xyxy)),
-            "score": found.score,
+            "category_id": category_ids[detection.category],
+            "bbox": list(xyxy_to_xywh(detection.box_xyxy)),
+            "score": detection.score,
         }
         for i, sample in enumerate(dataset.samples, 1)
-        for found in predictions[sample.name]
+        for detection in predictions[sample.name]
     ]
     return compute_coco_average_precision("bbox", truth, results, max_detections=MAX_DETECTIONS)
 
@@ -468,7 +479,7 @@ def _make_coco_annotations(
                     "image_id": i,
                     "category_id": category_ids[label.category],
                     "bbox": list(box),
-                    # faster-coco-eval ignores groups, and what is too large to be asked for
+                    # faster-coco-eval ignores crowds and areas above its range
                     "area": 2 * MAX_AREA if is_ignored(label) else box[2] * box[3],
                     "iscrowd": int(label.is_crowd),
                 }

@@ -1,4 +1,4 @@
-"""What is right and what is wrong in an image, object by object."""
+"""Error types of detections per object, image and category, after TIDE (Bolya et al. 2020)."""
 
 from __future__ import annotations
 
@@ -26,35 +26,34 @@ OutcomeKind = Literal[
 ]
 
 DEFAULT_SCORE_THRESHOLD = 0.5
-"""Score from which on detections count where none of any score is right."""
+"""Score threshold if no detection is correct."""
 MATCH_IOU = 0.5
 OVERLAP_IOU = 0.1
-"""IoU below which a detection has nothing to do with an object (Bolya et al. 2020, "TIDE")."""
+"""IoU below which a detection does not belong to an object (Bolya et al. 2020, "TIDE")."""
 _ASSIGNMENT_RULES: tuple[tuple[OutcomeKind, bool, float], ...] = (
     ("true positive", True, MATCH_IOU),
     ("confusion", False, MATCH_IOU),
     ("localisation", True, OVERLAP_IOU),
     ("localisation", False, OVERLAP_IOU),
 )
-"""What a detection of an object is, in the order in which objects are assigned: kind, whether the categories
-must be the same, least IoU."""
+"""Rules that assign detections to objects, in order: kind, whether categories must agree, minimum IoU."""
 _MAX_NORMALISED_COORDINATE_PX = 2.0
-"""Pixels from a picture's corner within which boxes end that are shares of its sides."""
+"""Maximum coordinate of boxes that are taken for normalised coordinates."""
 _MAX_OUTSIDE_FRACTION = 0.01
-"""Share of boxes that lie outside their pictures, beyond which something is wrong with all of them."""
+"""Fraction of boxes outside their images above which all boxes are suspect."""
 
 
 @dataclass(frozen=True)
 class DetectionOutcome:
-    """One detection, or one object that was missed.
+    """Outcome of one detection, or a missed object.
 
     Attributes:
-        kind: what it is.
-        box_xyxy: of the detection; of the object when it was missed, pixels.
-        predicted_category: category of the detection; None when missed.
-        true_category: category of the object; None of a duplicate and when nothing is there.
-        score: of the detection; None when missed.
-        object_index: of the object among the labels; None of a duplicate and when nothing is there.
+        kind: error type, or true positive.
+        box_xyxy: box of the detection, or of the missed object, pixels.
+        predicted_category: category of the detection; None if missed.
+        true_category: category of the object; None for duplicates and background.
+        score: score of the detection; None if missed.
+        object_index: index of the object among the labels; None for duplicates and background.
     """
 
     kind: OutcomeKind
@@ -67,16 +66,16 @@ class DetectionOutcome:
 
 @dataclass(frozen=True)
 class ImageErrors:
-    """Errors in one image. Every object and every detection is counted once.
+    """Errors in one image. Every object and every detection counts once.
 
     Attributes:
-        name: of the image.
-        objects: labelled objects without those that ``is_ignored``: the sum of the next four.
-        true_positives: objects that were found with their category.
-        confusion_errors: objects that were found as another category.
-        localisation_errors: objects that were found by a box of IoU ``OVERLAP_IOU`` to ``MATCH_IOU``.
-        missed: objects that no detection overlaps.
-        duplicates: further detections of objects that were found.
+        name: image name.
+        objects: number of labelled objects without ignored ones: the sum of the next four.
+        true_positives: objects detected with their category.
+        confusion_errors: objects detected as another category.
+        localisation_errors: objects detected by a box of IoU ``OVERLAP_IOU`` to ``MATCH_IOU``.
+        missed: objects without an overlapping detection.
+        duplicates: further detections of detected objects.
         background_errors: detections that overlap no object.
     """
 
@@ -91,7 +90,7 @@ class ImageErrors:
 
     @property
     def errors(self) -> int:
-        """All of them."""
+        """Total number of errors."""
         return (
             self.confusion_errors
             + self.localisation_errors
@@ -106,10 +105,11 @@ class CategoryErrors:
     """Errors of one category over all images.
 
     Attributes:
-        name: of the category.
-        objects: its labelled objects without those that ``is_ignored``.
-        true_positives, localisation_errors, missed: of these objects, as in ``ImageErrors``.
-        confused_with: those that were found as another category: how many as which, most first.
+        name: category name.
+        objects: number of its labelled objects without ignored ones.
+        true_positives, localisation_errors, missed: outcomes of these objects, as in
+            ``ImageErrors``.
+        confused_with: number of its objects detected as each other category, largest first.
         duplicates, background_errors: detections of the category, as in ``ImageErrors``.
     """
 
@@ -124,9 +124,9 @@ class CategoryErrors:
 
 
 def find_best_f1_threshold(dataset: LabelledDataset, predictions: Predictions) -> float:
-    """Return the score from which on detections have the best F1 at IoU 0.5, over all categories.
+    """Return the score threshold with the best F1 at IoU 0.5 over all categories.
 
-    Of several, it is the highest. ``DEFAULT_SCORE_THRESHOLD`` where no detection is right.
+    The highest of equals; ``DEFAULT_SCORE_THRESHOLD`` if no detection is correct.
     """
     matches = [
         image
@@ -134,149 +134,160 @@ def find_best_f1_threshold(dataset: LabelledDataset, predictions: Predictions) -
         for image in match_category(dataset, predictions, category)
     ]
     scores = np.concatenate([np.zeros(0), *(image.scores for image in matches)])
-    right = np.concatenate([np.zeros(0), *(image.is_true_positive[0] for image in matches)])
-    counted = np.concatenate([np.zeros(0), *(image.is_counted[0] for image in matches)])
-    if not right.any():
+    is_correct = np.concatenate([np.zeros(0), *(image.is_true_positive[0] for image in matches)])
+    is_counted = np.concatenate([np.zeros(0), *(image.is_counted[0] for image in matches)])
+    if not is_correct.any():
         return DEFAULT_SCORE_THRESHOLD
     order = np.argsort(-scores, kind="stable")
     scores = scores[order]
     objects = sum(image.n_objects for image in matches)
-    f1 = 2 * right[order].cumsum() / (counted[order].cumsum() + objects)
-    f1[:-1][scores[:-1] == scores[1:]] = 0  # a threshold takes all detections of one score
+    f1 = 2 * is_correct[order].cumsum() / (is_counted[order].cumsum() + objects)
+    f1[:-1][scores[:-1] == scores[1:]] = 0  # a threshold cannot separate equal scores
     return float(scores[f1.argmax()])
 
 
 def classify_detections(
     objects: Sequence[LabelledObject], detections: Sequence[Detection], threshold: float
 ) -> tuple[DetectionOutcome, ...]:
-    """Return what every detection of a score from ``threshold`` on is, surest first, then the missed objects.
+    """Return the outcomes of detections above a threshold, by falling score, then of missed objects.
 
-    Every object has one verdict: its own category is assigned first, then others, then badly placed boxes
-    (``_ASSIGNMENT_RULES``). Detections of what ``is_ignored`` are left out, as they are neither right nor wrong; of a
-    group, those that lie in it, as COCO has it.
+    Every object has one outcome, by ``_ASSIGNMENT_RULES``: its own category first, then other
+    categories, then poor localisation. Detections of ignored objects are left out, as are
+    detections inside crowds (as in COCO).
+
+    Args:
+        objects: labels of the image.
+        detections: detections in the image.
+        threshold: minimum score.
     """
-    sure = sorted((d for d in detections if d.score >= threshold), key=lambda d: -d.score)
-    found, labelled = stack_boxes(sure), stack_boxes(objects)
-    overlap = pairwise_iou(found, labelled)  # (detections, objects)
-    ignored = np.array([is_ignored(o) for o in objects], np.bool_)
-    groups = np.array([o.is_crowd for o in objects], np.bool_)
-    covered = np.where(groups, pairwise_coverage(found, labelled), overlap)
-    is_left_out = np.any(ignored & (covered >= MATCH_IOU), axis=1).reshape(-1)
-    same = np.array([[d.category == o.category for o in objects] for d in sure], np.bool_)
-    same = same.reshape(overlap.shape)
-    free = ~ignored
-    kinds: dict[int, tuple[OutcomeKind, int]] = {}
-    for kind, same_category, least in _ASSIGNMENT_RULES:
-        for index in range(len(sure)):
-            if index in kinds or (is_left_out[index] and kind == "localisation"):
+    confident = sorted((d for d in detections if d.score >= threshold), key=lambda d: -d.score)
+    detected_boxes, labelled_boxes = stack_boxes(confident), stack_boxes(objects)
+    overlap = pairwise_iou(detected_boxes, labelled_boxes)  # (detections, objects)
+    are_ignored = np.array([is_ignored(o) for o in objects], np.bool_)
+    are_crowds = np.array([o.is_crowd for o in objects], np.bool_)
+    coverage = np.where(are_crowds, pairwise_coverage(detected_boxes, labelled_boxes), overlap)
+    is_left_out = np.any(are_ignored & (coverage >= MATCH_IOU), axis=1).reshape(-1)
+    same_category = np.array(
+        [[d.category == o.category for o in objects] for d in confident], np.bool_
+    )
+    same_category = same_category.reshape(overlap.shape)
+    is_free = ~are_ignored
+    assigned: dict[int, tuple[OutcomeKind, int]] = {}
+    for kind, must_agree, min_iou in _ASSIGNMENT_RULES:
+        for index in range(len(confident)):
+            if index in assigned or (is_left_out[index] and kind == "localisation"):
                 continue
-            fitting = np.where(free & (same[index] == same_category), overlap[index], 0.0)
-            if len(objects) and fitting.max() >= least:
-                best = int(fitting.argmax())
-                free[best] = False
-                kinds[index] = kind, best
-    verdicts = []
-    for index, d in enumerate(sure):
-        if index in kinds:
-            kind, best = kinds[index]
-            truth = objects[best].category
-            verdicts.append(DetectionOutcome(kind, d.box_xyxy, d.category, truth, d.score, best))
+            candidates = np.where(
+                is_free & (same_category[index] == must_agree), overlap[index], 0.0
+            )
+            if len(objects) and candidates.max() >= min_iou:
+                best = int(candidates.argmax())
+                is_free[best] = False
+                assigned[index] = kind, best
+    outcomes = []
+    for index, d in enumerate(confident):
+        if index in assigned:
+            kind, best = assigned[index]
+            true_category = objects[best].category
+            outcomes.append(
+                DetectionOutcome(kind, d.box_xyxy, d.category, true_category, d.score, best)
+            )
         elif not is_left_out[index]:
-            touches = (~ignored & (overlap[index] >= OVERLAP_IOU)).any()
-            kind = "duplicate" if touches else "background"
-            verdicts.append(DetectionOutcome(kind, d.box_xyxy, d.category, None, d.score, None))
+            overlaps = (~are_ignored & (overlap[index] >= OVERLAP_IOU)).any()
+            kind = "duplicate" if overlaps else "background"
+            outcomes.append(DetectionOutcome(kind, d.box_xyxy, d.category, None, d.score, None))
     missed = (
         DetectionOutcome("missed", o.box_xyxy, None, o.category, None, number)
         for number, o in enumerate(objects)
-        if free[number]
+        if is_free[number]
     )
-    return (*verdicts, *missed)
+    return (*outcomes, *missed)
 
 
 def find_sanity_warnings(dataset: LabelledDataset, predictions: Predictions) -> tuple[str, ...]:
-    """Return, in words, what is odd about labels and what was found, by which a score can mislead."""
-    found = (
+    """Return warnings about labels and detections that can make scores misleading."""
+    sanity_warnings = (
         find_box_warning(dataset, predictions),
         find_duplicate_label_warning(dataset),
         find_unlabelled_warning(dataset, predictions),
         find_expansion_warning(dataset, predictions),
     )
-    return tuple(filter(None, found))
+    return tuple(filter(None, sanity_warnings))
 
 
 def find_unlabelled_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
-    """Return that something sure is found in images where nothing is labelled, in words; None where it is not."""
-    bare = [sample.name for sample in dataset.samples if not sample.objects]
+    """Return a warning if confident detections lie in images without labels, else None."""
+    unlabelled = [sample.name for sample in dataset.samples if not sample.objects]
     threshold = find_best_f1_threshold(dataset, predictions)
-    found = [name for name in bare if any(d.score >= threshold for d in predictions[name])]
-    if not found:
+    detected = [name for name in unlabelled if any(d.score >= threshold for d in predictions[name])]
+    if not detected:
         return None
     return (
-        f"{len(bare)} of {len(dataset.samples)} images have no labelled object, and something sure is found in "
-        f"{len(found)} of them, as {found[0]}: it counts as wrong. Leave out images that nobody has labelled."
+        f"{len(unlabelled)} of {len(dataset.samples)} images have no labelled object. {len(detected)} of them, e.g. "
+        f"{detected[0]}, have confident detections, which count as errors. Remove images that are not labelled."
     )
 
 
 def find_missing_results_warning(predictions: Predictions) -> str | None:
-    """Return that results say nothing of some images, in words; None where they do of all."""
-    empty = [name for name, found in predictions.items() if not found]
+    """Return a warning if images have no detections, else None."""
+    empty = [name for name, detections in predictions.items() if not detections]
     if not empty:
         return None
     return (
-        f"there is no result of {len(empty)} of {len(predictions)} images, as {empty[0]}: what they show counts "
-        "as missed."
+        f"{len(empty)} of {len(predictions)} images, e.g. {empty[0]}, have no results: their objects count as "
+        "missed."
     )
 
 
 def find_box_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
-    """Return why boxes cannot be right, in words, where they look like shares of the sides or many lie outside
-    their pictures; None otherwise.
-    """
-    truth = {sample.name: stack_boxes(sample.objects or ()) for sample in dataset.samples}
-    found = {sample.name: stack_boxes(predictions[sample.name]) for sample in dataset.samples}
-    ends = {sample.name: np.array([sample.width, sample.height]) for sample in dataset.samples}
-    for words, boxes in (("labelled", truth), ("found", found)):
-        every = np.concatenate(list(boxes.values()))
-        if not len(every):
+    """Return a warning if boxes look normalised or many lie outside their images, else None."""
+    labelled = {sample.name: stack_boxes(sample.objects or ()) for sample in dataset.samples}
+    detected = {sample.name: stack_boxes(predictions[sample.name]) for sample in dataset.samples}
+    sizes = {sample.name: np.array([sample.width, sample.height]) for sample in dataset.samples}
+    for kind, boxes in (("labelled", labelled), ("detected", detected)):
+        all_boxes = np.concatenate(list(boxes.values()))
+        if not len(all_boxes):
             continue
-        if every.max() <= _MAX_NORMALISED_COORDINATE_PX:
+        if all_boxes.max() <= _MAX_NORMALISED_COORDINATE_PX:
             return (
-                f"all {words} boxes end within {every.max():.3g} pixels of the corner: they look like shares of a "
-                "picture's sides. Write them in pixels."
+                f"no coordinate of the {kind} boxes exceeds {all_boxes.max():.3g}: they look normalised to the "
+                "image size. Write them in pixels."
             )
         outside = {
-            name: int(((each[:, 2:] <= 0) | (each[:, :2] >= ends[name])).any(axis=1).sum())
-            for name, each in boxes.items()
+            name: int(
+                ((image_boxes[:, 2:] <= 0) | (image_boxes[:, :2] >= sizes[name])).any(axis=1).sum()
+            )
+            for name, image_boxes in boxes.items()
         }
-        if sum(outside.values()) > _MAX_OUTSIDE_FRACTION * len(every):
+        if sum(outside.values()) > _MAX_OUTSIDE_FRACTION * len(all_boxes):
             first = next(name for name, count in outside.items() if count)
             return (
-                f"{sum(outside.values())} of {len(every)} {words} boxes lie wholly outside their pictures, as in "
-                f"{first}. Are they of pictures of this size, and x, y, width, height?"
+                f"{sum(outside.values())} of {len(all_boxes)} {kind} boxes lie outside their images, e.g. in {first}. "
+                "Check the image size and that boxes are x, y, width, height."
             )
     return None
 
 
 def find_duplicate_label_warning(dataset: LabelledDataset) -> str | None:
-    """Return that objects are labelled twice, in words; None where none is."""
-    repeats = {
+    """Return a warning if objects are labelled twice, else None."""
+    duplicates = {
         sample.name: labels.total() - len(labels)
         for sample in dataset.samples
         for labels in [Counter((o.category, o.box_xyxy) for o in sample.objects or ())]
         if labels.total() > len(labels)
     }
-    if not repeats:
+    if not duplicates:
         return None
     return (
-        f"{sum(repeats.values())} labels are there twice, with the same category and box, as in "
-        f"{next(iter(repeats))}: no detector finds an object twice. Remove the repeats."
+        f"{sum(duplicates.values())} labels are duplicates with the same category and box, e.g. in "
+        f"{next(iter(duplicates))}; one of each counts as missed. Remove them."
     )
 
 
 def count_errors(
     dataset: LabelledDataset, predictions: Predictions, threshold: float
 ) -> tuple[ImageErrors, ...]:
-    """Return the errors in every image among detections of a score from ``threshold`` on, in order."""
+    """Return the errors in every image among detections with a score of at least ``threshold``, in order."""
     return tuple(
         _count_image_errors(
             sample.name,
@@ -289,41 +300,43 @@ def count_errors(
 def count_category_errors(
     dataset: LabelledDataset, predictions: Predictions, threshold: float
 ) -> tuple[CategoryErrors, ...]:
-    """Return the errors of every category among detections of a score from ``threshold`` on, in order."""
-    verdicts = [
-        verdict
+    """Return the errors of every category among detections with a score of at least ``threshold``."""
+    outcomes = [
+        outcome
         for sample in dataset.samples
-        for verdict in classify_detections(
+        for outcome in classify_detections(
             sample.objects or (), predictions[sample.name], threshold
         )
     ]
-    objects = Counter((v.true_category, v.kind) for v in verdicts if v.object_index is not None)
-    others = Counter((v.predicted_category, v.kind) for v in verdicts if v.object_index is None)
-    mixed = Counter(
-        (v.true_category, v.predicted_category) for v in verdicts if v.kind == "confusion"
+    assigned = Counter((o.true_category, o.kind) for o in outcomes if o.object_index is not None)
+    unassigned = Counter((o.predicted_category, o.kind) for o in outcomes if o.object_index is None)
+    confusions = Counter(
+        (o.true_category, o.predicted_category) for o in outcomes if o.kind == "confusion"
     )
     return tuple(
         CategoryErrors(
             name=name,
-            objects=sum(n for (truth, _), n in objects.items() if truth == name),
-            true_positives=objects[name, "true positive"],
+            objects=sum(n for (true, _), n in assigned.items() if true == name),
+            true_positives=assigned[name, "true positive"],
             confused_with={
-                str(found): n for (truth, found), n in mixed.most_common() if truth == name
+                str(predicted): n
+                for (true, predicted), n in confusions.most_common()
+                if true == name
             },
-            localisation_errors=objects[name, "localisation"],
-            missed=objects[name, "missed"],
-            duplicates=others[name, "duplicate"],
-            background_errors=others[name, "background"],
+            localisation_errors=assigned[name, "localisation"],
+            missed=assigned[name, "missed"],
+            duplicates=unassigned[name, "duplicate"],
+            background_errors=unassigned[name, "background"],
         )
         for name in dataset.categories
     )
 
 
 def _count_image_errors(name: str, outcomes: Sequence[DetectionOutcome]) -> ImageErrors:
-    kinds = Counter(verdict.kind for verdict in outcomes)
+    kinds = Counter(outcome.kind for outcome in outcomes)
     return ImageErrors(
         name=name,
-        objects=sum(verdict.object_index is not None for verdict in outcomes),
+        objects=sum(outcome.object_index is not None for outcome in outcomes),
         true_positives=kinds["true positive"],
         confusion_errors=kinds["confusion"],
         localisation_errors=kinds["localisation"],

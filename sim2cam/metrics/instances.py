@@ -1,4 +1,4 @@
-"""How well what is found of objects besides their boxes fits the labels: average precision with intervals."""
+"""Average precision of keypoints or masks, with bootstrap intervals over images."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _IOU_50_INDEX, _IOU_75_INDEX = 0, 5
 
 @dataclass(frozen=True, eq=False)
 class CategoryResult:
-    """What was found of one category.
+    """Result of one category.
 
     Attributes:
-        precision: as faster-coco-eval has it, at each of ``IOU_THRESHOLDS`` (t,).
-        matches: of every image, for the resamples.
+        precision: average precision by faster-coco-eval at each of ``IOU_THRESHOLDS`` (t,).
+        matches: matches in every image, for resampling.
     """
 
     precision: NDArray[np.float64]
@@ -32,14 +32,14 @@ class CategoryResult:
 
 @dataclass(frozen=True)
 class ShapeMetrics:
-    """How well keypoints or masks fit.
+    """Average precision of keypoints or masks.
 
     Attributes:
-        ap: mean average precision over categories and thresholds 0.50 to 0.95 of what COCO takes for
-            overlap: object keypoint similarity, or the IoU of masks.
+        ap: mean average precision over categories and thresholds 0.50 to 0.95 of COCO's similarity:
+            object keypoint similarity, or mask IoU.
         ap50, ap75: the same at one threshold.
-        category_ap: ``ap`` of each category that has labels of the kind.
-        images, objects: how many there are, those that ``is_ignored`` left out.
+        category_ap: ``ap`` of each category with labels of the kind.
+        images, objects: number of images, and of objects without ignored ones.
     """
 
     ap: Estimate
@@ -50,7 +50,7 @@ class ShapeMetrics:
     objects: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
+        """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the counts."""
         return {
             "ap": self.ap.to_json(),
             "ap50": self.ap50.to_json(),
@@ -62,60 +62,62 @@ class ShapeMetrics:
 
 
 class ShapeEvaluator:
-    """What was found of all categories, ready to be scored on any resample of the images.
+    """Matched keypoints or masks that can be scored on any resample of the images.
 
     Args:
-        categories: each that has labels, by its name; at least one.
-        units: of the images.
+        categories: results by the names of the categories with labels; at least one.
+        units: resampling units.
     """
 
     def __init__(self, categories: Mapping[str, CategoryResult], units: ResamplingUnits) -> None:
         self.categories = categories
         self.units = units
-        self._matches = {name: CategoryMatches(run.matches) for name, run in categories.items()}
+        self._matches = {
+            name: CategoryMatches(result.matches) for name, result in categories.items()
+        }
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return ``ap ap50 ap75`` and ``ap/NAME``, (draws,); NaN if undefined.
+        """Return ``ap ap50 ap75`` and ``ap/NAME`` (n_resamples,); NaN if undefined.
 
         Args:
-            image_counts: how often each image is in each resample (draws, images).
+            image_counts: count of each image in each resample (n_resamples, images).
         """
         levels = range(len(IOU_THRESHOLDS))
         precision = {
             n: m.compute_average_precision(image_counts, levels) for n, m in self._matches.items()
         }
-        stacked = np.stack(list(precision.values()))  # (categories, draws, thresholds)
-        found = {
+        stacked = np.stack(list(precision.values()))  # (categories, n_resamples, thresholds)
+        scores = {
             "ap": average_defined(stacked.mean(axis=2)),
             "ap50": average_defined(stacked[:, :, _IOU_50_INDEX]),
             "ap75": average_defined(stacked[:, :, _IOU_75_INDEX]),
         }
-        return found | {f"ap/{name}": values.mean(axis=1) for name, values in precision.items()}
+        return scores | {f"ap/{name}": values.mean(axis=1) for name, values in precision.items()}
 
 
 def compute_shape_metrics(
     evaluator: ShapeEvaluator, *, rng: np.random.Generator, n_resamples: int
 ) -> ShapeMetrics:
-    """Return how well all categories fit, with 95 % bootstrap intervals over their units.
+    """Return the metrics of all categories with 95 % bootstrap intervals.
 
     Args:
-        evaluator: what was found.
-        rng: draws the resamples.
-        n_resamples: how many.
+        evaluator: matched keypoints or masks.
+        rng: source of the resamples.
+        n_resamples: number of resamples.
     """
     resampled = evaluator.compute_scores(evaluator.units.sample_image_counts(n_resamples, rng))
-    each = {name: one.precision for name, one in evaluator.categories.items()}
-    values = np.stack(list(each.values()))  # (categories, thresholds)
+    precision = {name: result.precision for name, result in evaluator.categories.items()}
+    values = np.stack(list(precision.values()))  # (categories, thresholds)
     return ShapeMetrics(
         ap=bootstrap_estimate(float(values.mean()), resampled["ap"]),
         ap50=bootstrap_estimate(float(values[:, _IOU_50_INDEX].mean()), resampled["ap50"]),
         ap75=bootstrap_estimate(float(values[:, _IOU_75_INDEX].mean()), resampled["ap75"]),
         category_ap={
             name: bootstrap_estimate(float(value.mean()), resampled[f"ap/{name}"])
-            for name, value in each.items()
+            for name, value in precision.items()
         },
         images=evaluator.units.n_images,
         objects=sum(
-            image.n_objects for one in evaluator.categories.values() for image in one.matches
+            image.n_objects for result in evaluator.categories.values() for image in result.matches
         ),
     )

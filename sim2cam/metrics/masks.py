@@ -1,4 +1,4 @@
-"""How well found masks fit labelled ones, by their IoU, as COCO scores segmentation."""
+"""Average precision of instance masks by IoU, as in COCO."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sim2cam.metrics.matching import MAX_DETECTIONS, match_overlaps
 from sim2cam.metrics.resampling import group_images
 
 GroundTruthMasks = Mapping[str, Sequence[RleMask | None]]
-"""By the image's name, of its objects in their order; None where one is not labelled."""
+"""Masks of the objects of each image, by image name, in order; None if not labelled."""
 
 
 def evaluate_masks(
@@ -38,12 +38,14 @@ def evaluate_masks(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> ShapeMetrics:
-    """Return how well masks fit, with 95 % bootstrap intervals over ``group_images`` the images.
+    """Return mask metrics with 95 % bootstrap intervals over the units of ``group_images``.
 
     Args:
-        dataset, predictions, masks: as ``match_masks`` takes them.
-        rng: draws the resamples.
-        n_resamples: how many.
+        dataset: labelled images.
+        predictions: detections by image name, with an entry for every image.
+        masks: masks of the labelled objects.
+        rng: source of the resamples.
+        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``match_masks``.
@@ -56,73 +58,74 @@ def evaluate_masks(
 def match_masks(
     dataset: LabelledDataset, predictions: Predictions, masks: GroundTruthMasks
 ) -> ShapeEvaluator:
-    """Return masks matched to labels once, ready to be scored on any resample of the images.
+    """Return masks matched to labels, for scoring on any resample of the images.
 
-    Objects without a labelled mask count neither as found nor as missed: their box stands for it.
+    Objects without a labelled mask are ignored; their box takes the place of the mask.
 
     Args:
         dataset: labelled images.
-        predictions: by the image's name, with an entry, perhaps empty, for every image. A detection
-            without a mask has an empty one.
-        masks: of the labelled objects.
+        predictions: detections by image name, with an entry for every image; a detection without a
+            mask has an empty one.
+        masks: masks of the labelled objects.
 
     Raises:
-        InputError: as ``DetectionEvaluator``, or there is no labelled mask at all.
+        InputError: as ``DetectionEvaluator``, or no mask is labelled.
     """
     check_predictions(dataset, predictions)
-    counted = {
+    labelled_categories = {
         label.category
         for sample in dataset.samples
         for label, mask in zip(sample.objects or (), masks[sample.name], strict=True)
         if mask is not None and not is_ignored(label)
     }
-    if not counted:
-        raise InputError(dataset.root, "no labelled mask to score against.")
-    runs = {
+    if not labelled_categories:
+        raise InputError(dataset.root, "no labelled mask to score against. Add mask labels.")
+    results = {
         category: _evaluate_category(dataset, predictions, masks, category)
         for category in dataset.categories
-        if category in counted
+        if category in labelled_categories
     }
-    return ShapeEvaluator(runs, group_images(dataset.samples))
+    return ShapeEvaluator(results, group_images(dataset.samples))
 
 
 def _evaluate_category(
     dataset: LabelledDataset, predictions: Predictions, masks: GroundTruthMasks, category: str
 ) -> CategoryResult:
-    """Return what was found of one category."""
     matches, images = [], []
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for number, sample in enumerate(dataset.samples, 1):
         pairs = zip(sample.objects or (), masks[sample.name], strict=True)
         labels = [(label, mask) for label, mask in pairs if label.category == category]
-        detections = [d for d in predictions[sample.name] if d.category == category]
+        detections = [
+            detection for detection in predictions[sample.name] if detection.category == category
+        ]
         size = (sample.height, sample.width)
         empty = RleMask.from_runs([sample.height * sample.width], size)
-        truth = [mask or RleMask.from_box(label.box_xyxy, size) for label, mask in labels]
-        found = [detection.mask or empty for detection in detections]
+        true_masks = [mask or RleMask.from_box(label.box_xyxy, size) for label, mask in labels]
+        detected_masks = [detection.mask or empty for detection in detections]
         ignored = np.array([mask is None or is_ignored(o) for o, mask in labels], np.bool_)
         crowd = np.array([label.is_crowd for label, _ in labels], np.bool_)
-        scores = np.array([d.score for d in detections], np.float64)
-        overlap = compute_mask_iou(found, truth, crowd)
+        scores = np.array([detection.score for detection in detections], np.float64)
+        overlap = compute_mask_iou(detected_masks, true_masks, crowd)
         matches.append(match_overlaps(overlap, scores, ignored, crowd))
         images.append({"id": number, "height": sample.height, "width": sample.width})
-        place = {"image_id": number, "category_id": 1}
+        ids = {"image_id": number, "category_id": 1}
         annotations += [
             {
-                **place,
+                **ids,
                 "id": len(annotations) + row,
-                "segmentation": truth[row - 1].to_coco(),
-                "bbox": [0, 0, 1, 1],  # every tool wants one, and none looks at it
-                # faster-coco-eval ignores groups, and what is too large to be asked for
+                "segmentation": true_masks[row - 1].to_coco(),
+                "bbox": [0, 0, 1, 1],  # required by the format, not used
+                # faster-coco-eval ignores crowds and areas above its range
                 "area": 2 * MAX_AREA if ignored[row - 1] else label.area_px,
                 "iscrowd": int(label.is_crowd),
             }
             for row, (label, _) in enumerate(labels, 1)
         ]
         results += [
-            {**place, "segmentation": mask.to_coco(), "score": d.score}
-            for mask, d in zip(found, detections, strict=True)
+            {**ids, "segmentation": mask.to_coco(), "score": detection.score}
+            for mask, detection in zip(detected_masks, detections, strict=True)
         ]
     tables = {
         "images": images,

@@ -1,7 +1,7 @@
-"""Which detections are right, and average precision from it, by COCO's rules.
+"""Matching of detections to objects and average precision, by COCO's rules.
 
-Matching is done once for an image and is kept, so that any resample of images is scored by
-weighting what was matched; the values are those of pycocotools.
+Each image is matched once; resamples of images are scored by weighting the matches. The values
+equal those of pycocotools.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_DETECTIONS = 100  # an image and category, as COCO counts
+MAX_DETECTIONS = 100  # per image and category, as in COCO
 MIN_VISIBLE_FRACTION = 0.1
-"""Objects of which a smaller share is seen count neither as found nor as missed, as BOP has it."""
+"""Objects with a smaller visible fraction are ignored, as in BOP."""
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 _RECALL_LEVELS = np.linspace(0.0, 1.0, 101)
 _EPSILON = np.spacing(1.0)
-_CHUNK_SIZE = 4_000_000  # numbers in memory at once
+_CHUNK_SIZE = 4_000_000  # values in memory at once
 
 
 @dataclass(frozen=True)
 class ImageMatches:
-    """The detections of one category in one image, surest first.
+    """Matched detections of one category in one image, by falling score.
 
     Attributes:
         scores: (n,).
-        is_true_positive: matched to an object that counts, by IoU threshold (t, n).
-        is_counted: not matched to an object that is ignored (t, n).
-        n_objects: objects that count.
+        is_true_positive: matched to an object that is not ignored, by IoU threshold (t, n).
+        is_counted: not matched to an ignored object (t, n).
+        n_objects: number of objects that are not ignored.
     """
 
     scores: NDArray[np.float64]
@@ -45,14 +45,14 @@ def match_boxes(
     ignored: NDArray[np.bool_],
     crowd: NDArray[np.bool_],
 ) -> ImageMatches:
-    """Return the matches of one category in one image.
+    """Return the matches of one category in one image by box IoU.
 
     Args:
         detected_xyxy: detected boxes (n, 4).
-        scores: theirs (n,).
+        scores: scores of the detections (n,).
         truth_xyxy: labelled boxes (m, 4).
-        ignored: which of these count neither as found nor as missed (m,), groups among them.
-        crowd: which of them are groups (m,), in which any number may be found.
+        ignored: which objects are not scored (m,), including crowds.
+        crowd: which objects are groups (m,), which any number of detections may match.
     """
     return match_overlaps(
         _compute_overlap(detected_xyxy, truth_xyxy, crowd), scores, ignored, crowd
@@ -66,45 +66,45 @@ def match_overlaps(
     crowd: NDArray[np.bool_],
     max_detections: int = MAX_DETECTIONS,
 ) -> ImageMatches:
-    """Return the matches of one category in one image.
+    """Return the matches of one category in one image by a similarity.
 
     Args:
-        overlap: how alike detections and objects are, 0 to 1 (n, m).
-        scores, ignored, crowd: as ``match`` takes them.
-        max_detections: detections that count.
+        overlap: similarity of detections and objects, 0 to 1 (n, m).
+        scores, ignored, crowd: as in ``match_boxes``.
+        max_detections: maximum number of detections.
     """
     order = np.argsort(-scores, kind="mergesort")[:max_detections]
-    last = np.argsort(ignored, kind="mergesort")  # what is ignored comes last
-    truth_ignored, truth_crowd = ignored[last], crowd[last]
-    overlap = overlap[np.ix_(order, last)]
-    right = np.zeros((len(IOU_THRESHOLDS), len(order)), np.bool_)
-    counted = np.ones_like(right)
+    truth_order = np.argsort(ignored, kind="mergesort")  # ignored objects last
+    truth_ignored, truth_crowd = ignored[truth_order], crowd[truth_order]
+    overlap = overlap[np.ix_(order, truth_order)]
+    is_true_positive = np.zeros((len(IOU_THRESHOLDS), len(order)), np.bool_)
+    is_counted = np.ones_like(is_true_positive)
     for level, threshold in enumerate(IOU_THRESHOLDS):
-        taken = np.zeros(len(truth_crowd), np.bool_)
+        is_taken = np.zeros(len(truth_crowd), np.bool_)
         for index in range(len(order)):
-            kinds = (~truth_ignored & ~taken, truth_ignored & (truth_crowd | ~taken))
-            partner = _find_match(overlap[index], threshold, kinds)
-            if partner is not None:
-                taken[partner] = True
-                right[level, index] = not truth_ignored[partner]
-                counted[level, index] = not truth_ignored[partner]
-    return ImageMatches(scores[order], right, counted, int((~ignored).sum()))
+            candidates = (~truth_ignored & ~is_taken, truth_ignored & (truth_crowd | ~is_taken))
+            match = _find_match(overlap[index], threshold, candidates)
+            if match is not None:
+                is_taken[match] = True
+                is_true_positive[level, index] = not truth_ignored[match]
+                is_counted[level, index] = not truth_ignored[match]
+    return ImageMatches(scores[order], is_true_positive, is_counted, int((~ignored).sum()))
 
 
 class CategoryMatches:
-    """All images' matches of one category, surest first.
+    """Matches of one category in all images, by falling score.
 
     Args:
-        image_matches: in a fixed order.
+        image_matches: matches of each image, in a fixed order.
     """
 
     def __init__(self, image_matches: Sequence[ImageMatches]) -> None:
         scores = np.concatenate([image.scores for image in image_matches])
         order = np.argsort(-scores, kind="mergesort")
-        owner = np.repeat(
+        image_indices = np.repeat(
             np.arange(len(image_matches)), [len(image.scores) for image in image_matches]
         )
-        self._image_indices = owner[order]
+        self._image_indices = image_indices[order]
         self._is_true_positive = np.concatenate(
             [image.is_true_positive for image in image_matches], axis=1
         )[:, order]
@@ -116,65 +116,70 @@ class CategoryMatches:
     def compute_average_precision(
         self, image_counts: NDArray[np.int64], threshold_indices: Sequence[int]
     ) -> NDArray[np.float64]:
-        """Return the average precision (draws, levels); NaN where no object is drawn.
+        """Return the average precision (n_resamples, thresholds); NaN without objects.
 
         Args:
-            image_counts: how often each image is in each resample (draws, images).
+            image_counts: count of each image in each resample (n_resamples, images).
             threshold_indices: indices of ``IOU_THRESHOLDS``.
         """
-        found = np.full((len(image_counts), len(threshold_indices)), np.nan)
+        precision = np.full((len(image_counts), len(threshold_indices)), np.nan)
         size = max(1, _CHUNK_SIZE // max(1, len(self._image_indices)))
         for start in range(0, len(image_counts), size):
-            part = image_counts[start : start + size]
-            objects = part @ self._n_objects
-            weights = part[:, self._image_indices].astype(np.float64)
-            for column, level in enumerate(threshold_indices):
-                found[start : start + size, column] = self._compute_threshold_precision(
-                    weights, objects, level
+            counts = image_counts[start : start + size]
+            n_objects = counts @ self._n_objects
+            weights = counts[:, self._image_indices].astype(np.float64)
+            for column, index in enumerate(threshold_indices):
+                precision[start : start + size, column] = self._compute_threshold_precision(
+                    weights, n_objects, index
                 )
-        return found
+        return precision
 
     def _compute_threshold_precision(
         self, weights: NDArray[np.float64], n_objects: NDArray[np.int64], threshold_index: int
     ) -> NDArray[np.float64]:
-        right, counted = self._is_true_positive[threshold_index], self._is_counted[threshold_index]
-        seen = np.cumsum(weights * counted, axis=1)[:, right]
-        hits = np.cumsum(weights[:, right], axis=1)
-        precision = hits / (seen + _EPSILON)
-        # a recall's precision is the best at this or a higher recall
+        is_correct, is_counted = (
+            self._is_true_positive[threshold_index],
+            self._is_counted[threshold_index],
+        )
+        n_detections = np.cumsum(weights * is_counted, axis=1)[:, is_correct]
+        n_correct = np.cumsum(weights[:, is_correct], axis=1)
+        precision = n_correct / (n_detections + _EPSILON)
+        # interpolated precision: the maximum at this or a higher recall
         best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
         best = np.column_stack([best, np.zeros(len(best))])
         values = np.full(len(weights), np.nan)
-        for draw in np.flatnonzero(n_objects):
-            at = np.searchsorted(hits[draw] / n_objects[draw], _RECALL_LEVELS, side="left")
-            values[draw] = best[draw, at].mean()
+        for row in np.flatnonzero(n_objects):
+            indices = np.searchsorted(n_correct[row] / n_objects[row], _RECALL_LEVELS, side="left")
+            values[row] = best[row, indices].mean()
         return values
 
 
 def _compute_overlap(
     detected_xyxy: NDArray[np.float64], truth_xyxy: NDArray[np.float64], crowd: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Return the IoU (n, m); for groups the share of the detection that lies inside."""
-    # sides are taken first, as COCO stores them, so that ties at a threshold round as COCO's do
-    found_size = detected_xyxy[:, 2:] - detected_xyxy[:, :2]
+    """Return the IoU (n, m); for crowds the fraction of the detection that lies inside."""
+    # sides first, as COCO stores them, so that ties at a threshold round as in COCO
+    detected_size = detected_xyxy[:, 2:] - detected_xyxy[:, :2]
     truth_size = truth_xyxy[:, 2:] - truth_xyxy[:, :2]
     low = np.maximum(detected_xyxy[:, None, :2], truth_xyxy[None, :, :2])
     high = np.minimum(
-        (detected_xyxy[:, :2] + found_size)[:, None], (truth_xyxy[:, :2] + truth_size)[None]
+        (detected_xyxy[:, :2] + detected_size)[:, None], (truth_xyxy[:, :2] + truth_size)[None]
     )
-    shared = np.clip(high - low, 0, None).prod(axis=-1)
-    found_area, truth_area = found_size.prod(axis=-1)[:, None], truth_size.prod(axis=-1)[None]
-    union = np.where(crowd, found_area, found_area + truth_area - shared)
-    return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
+    intersection = np.clip(high - low, 0, None).prod(axis=-1)
+    detected_area, truth_area = detected_size.prod(axis=-1)[:, None], truth_size.prod(axis=-1)[None]
+    union = np.where(crowd, detected_area, detected_area + truth_area - intersection)
+    return np.asarray(
+        np.divide(intersection, union, out=np.zeros_like(intersection), where=union > 0)
+    )
 
 
 def _find_match(
     overlap: NDArray[np.float64], threshold: float, candidate_masks: Sequence[NDArray[np.bool_]]
 ) -> int | None:
-    """Return the object that overlaps most, of the first kind that has one; the later of equals."""
-    for kind in candidate_masks:
-        fitting = np.flatnonzero(kind & (overlap >= min(threshold, 1 - 1e-10)))
-        if len(fitting):
-            best = overlap[fitting]
-            return int(fitting[len(best) - 1 - np.argmax(best[::-1])])
+    """Return the object with the most overlap in the first non-empty candidate mask; the last of equals."""
+    for is_candidate in candidate_masks:
+        indices = np.flatnonzero(is_candidate & (overlap >= min(threshold, 1 - 1e-10)))
+        if len(indices):
+            overlaps = overlap[indices]
+            return int(indices[len(overlaps) - 1 - np.argmax(overlaps[::-1])])
     return None

@@ -1,10 +1,10 @@
-"""Metrics by the names that results give them, each with what people call it, in the order of tables."""
+"""Metric keys of result files, in the order of tables, with display names."""
 
 from __future__ import annotations
 
 BOX_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
 SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
-"""Of keypoints and of masks."""
+"""Metrics of keypoints and of masks."""
 SEGMENT_METRICS = {"miou": "mIoU"}
 POSE_METRICS = {
     "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",

@@ -1,7 +1,7 @@
-"""How far an estimated pose is from the true one, by the errors of BOP and of Linemod.
+"""Errors of estimated object poses: MSSD, MSPD (BOP), ADD and ADD-S (Linemod).
 
-Poses are matrices (4, 4) from an object's frame to the camera's, in metres. They are taken as they are
-given: annotations whose axes are not quite orthogonal are scored as such, as by BOP's toolkit.
+Poses are matrices (4, 4) from the object's to the camera's frame, in metres. They are used as
+given: annotations whose axes are not exactly orthogonal are scored as such, as in BOP's toolkit.
 """
 
 from __future__ import annotations
@@ -15,26 +15,28 @@ from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
-_MAX_TRAVEL = 0.01  # of the diameter, between two steps of a continuous symmetry, as BOP has it
+_MAX_TRAVEL = 0.01  # step of a continuous symmetry, over the diameter, as in BOP
 
 
 def compute_symmetry_transforms(
     discrete: Sequence[Floats], continuous: Sequence[tuple[Floats, Floats]]
 ) -> Floats:
-    """Return matrices (n, 4, 4) after which an object looks the same; the first changes nothing.
+    """Return the symmetry transforms (n, 4, 4) of an object; the first is the identity.
 
-    Turns about an axis are taken in steps in which no point travels more than a hundredth of the
-    diameter (Hodan et al. 2020, "BOP Challenge 2020 on 6D Object Localization", section 2.2).
+    Continuous symmetries are sampled so that no point moves more than a hundredth of the diameter
+    per step (Hodan et al. 2020, "BOP Challenge 2020 on 6D Object Localization", section 2.2).
 
     Args:
-        discrete: single ones (4, 4), metres.
-        continuous: axis and a point on it, metres, of each about which every turn is one.
+        discrete: transforms (4, 4), metres.
+        continuous: axis, and a point on it in metres, of each rotational symmetry.
     """
-    single = np.stack([np.eye(4), *discrete])
-    turns = [_sample_axis_rotations(axis, point) for axis, point in continuous]
-    if not turns:
-        return single
-    return np.asarray(np.concatenate(turns)[None] @ single[:, None]).reshape(-1, 4, 4)
+    discrete_transforms = np.stack([np.eye(4), *discrete])
+    rotations = [_sample_axis_rotations(axis, point) for axis, point in continuous]
+    if not rotations:
+        return discrete_transforms
+    return np.asarray(np.concatenate(rotations)[None] @ discrete_transforms[:, None]).reshape(
+        -1, 4, 4
+    )
 
 
 def compute_mssd(
@@ -42,18 +44,20 @@ def compute_mssd(
 ) -> float:
     """Return the maximum symmetry-aware surface distance, metres.
 
-    It is the largest distance of a point from where it should be, for the symmetry for which that is
-    smallest (Drost et al. 2017; Hodan et al. 2020).
+    The largest distance between corresponding points, minimised over symmetries (Drost et al. 2017;
+    Hodan et al. 2020).
 
     Args:
         estimated_pose, true_pose: poses (4, 4).
-        points: of the surface (n, 3), metres.
-        symmetries: of ``compute_symmetry_transforms``.
+        points: surface points (n, 3), metres.
+        symmetries: result of ``compute_symmetry_transforms``.
     """
-    placed = _transform_points(points, estimated_pose)
+    estimated = _transform_points(points, estimated_pose)
     return min(
         float(
-            np.linalg.norm(placed - _transform_points(points, true_pose @ symmetry), axis=1).max()
+            np.linalg.norm(
+                estimated - _transform_points(points, true_pose @ symmetry), axis=1
+            ).max()
         )
         for symmetry in symmetries
     )
@@ -66,18 +70,18 @@ def compute_mspd(
     symmetries: Floats,
     camera_matrix: Floats,
 ) -> float:
-    """Return the maximum symmetry-aware projection distance, pixels; infinite where nothing is seen.
+    """Return the maximum symmetry-aware projection distance, pixels; infinite if not projectable.
 
     Args:
         estimated_pose, true_pose: poses (4, 4).
-        points: of the surface (n, 3), metres.
-        symmetries: of ``compute_symmetry_transforms``.
-        camera_matrix: matrix (3, 3) of the pinhole.
+        points: surface points (n, 3), metres.
+        symmetries: result of ``compute_symmetry_transforms``.
+        camera_matrix: pinhole camera matrix (3, 3).
     """
-    seen = _project_points(points, estimated_pose, camera_matrix)
+    projected = _project_points(points, estimated_pose, camera_matrix)
     errors = (
         np.linalg.norm(
-            seen - _project_points(points, true_pose @ symmetry, camera_matrix), axis=1
+            projected - _project_points(points, true_pose @ symmetry, camera_matrix), axis=1
         ).max()
         for symmetry in symmetries
     )
@@ -85,11 +89,11 @@ def compute_mspd(
 
 
 def compute_add(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
-    """Return the mean distance of points from where they should be, metres (Hinterstoisser et al. 2012).
+    """Return the average distance of corresponding points, metres (ADD; Hinterstoisser et al. 2012).
 
     Args:
         estimated_pose, true_pose: poses (4, 4).
-        points: of the surface (n, 3), metres.
+        points: surface points (n, 3), metres.
     """
     return float(
         np.linalg.norm(
@@ -99,13 +103,13 @@ def compute_add(estimated_pose: Floats, true_pose: Floats, points: Floats) -> fl
 
 
 def compute_add_s(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
-    """Return the mean distance from where points should be to the nearest one, metres.
+    """Return the average distance to the closest point, metres (ADD-S).
 
-    It does not tell apart views that look alike (Hinterstoisser et al. 2012), nor some that do not.
+    Does not distinguish views that look alike (Hinterstoisser et al. 2012), nor some that do not.
 
     Args:
         estimated_pose, true_pose: poses (4, 4).
-        points: of the surface (n, 3), metres.
+        points: surface points (n, 3), metres.
     """
     distances, _ = cKDTree(_transform_points(points, estimated_pose)).query(
         _transform_points(points, true_pose)
@@ -114,15 +118,15 @@ def compute_add_s(estimated_pose: Floats, true_pose: Floats, points: Floats) -> 
 
 
 def _sample_axis_rotations(axis: Floats, point: Floats) -> Floats:
-    """Return turns (n, 4, 4) about an axis through a point."""
-    steps = int(np.ceil(np.pi / _MAX_TRAVEL))  # of a circle whose diameter is the object's
-    angles = np.arange(steps) * (2 * np.pi / steps)
-    turns = np.tile(np.eye(4), (steps, 1, 1))
-    turns[:, :3, :3] = Rotation.from_rotvec(
+    """Return rotations (n, 4, 4) about an axis through a point."""
+    n_steps = int(np.ceil(np.pi / _MAX_TRAVEL))  # on a circle with the object's diameter
+    angles = np.arange(n_steps) * (2 * np.pi / n_steps)
+    rotations = np.tile(np.eye(4), (n_steps, 1, 1))
+    rotations[:, :3, :3] = Rotation.from_rotvec(
         angles[:, None] * axis / np.linalg.norm(axis)
     ).as_matrix()
-    turns[:, :3, 3] = point - turns[:, :3, :3] @ point
-    return turns
+    rotations[:, :3, 3] = point - rotations[:, :3, :3] @ point
+    return rotations
 
 
 def _transform_points(points: Floats, pose: Floats) -> Floats:
@@ -130,7 +134,7 @@ def _transform_points(points: Floats, pose: Floats) -> Floats:
 
 
 def _project_points(points: Floats, pose: Floats, camera_matrix: Floats) -> Floats:
-    """Return where points (n, 3) are in the picture (n, 2), pixels."""
-    x = _transform_points(points, pose) @ camera_matrix.T
-    with np.errstate(divide="ignore", invalid="ignore"):  # of points beside the camera
-        return np.asarray(x[:, :2] / x[:, 2:])
+    """Return the projections (n, 2) of points (n, 3), pixels."""
+    projected = _transform_points(points, pose) @ camera_matrix.T
+    with np.errstate(divide="ignore", invalid="ignore"):  # points at depth 0
+        return np.asarray(projected[:, :2] / projected[:, 2:])

@@ -1,4 +1,4 @@
-"""How well estimated poses fit the true ones: average recalls of BOP, ADD and ADD-S, with intervals."""
+"""Recall of estimated object poses: average recalls of BOP, ADD and ADD-S, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from sim2cam.metrics.surface_discrepancy import VSD_TAUS
 N_RESAMPLES = 1000
 
 MSSD_THRESHOLDS = np.arange(0.05, 0.51, 0.05)
-"""Limits of the surface distance, over the diameter (BOP Challenge 2019)."""
+"""Thresholds of MSSD over the diameter (BOP Challenge 2019)."""
 MSPD_THRESHOLDS_PX = np.arange(5.0, 51.0, 5.0)
-"""Limits of the projection distance, in pixels of a picture that is ``MSPD_REFERENCE_WIDTH_PX`` wide."""
+"""Thresholds of MSPD in pixels of an image of width ``MSPD_REFERENCE_WIDTH_PX``."""
 MSPD_REFERENCE_WIDTH_PX = 640
 VSD_THRESHOLDS = np.arange(0.05, 0.51, 0.05)
-"""Limits of the visible surface discrepancy."""
+"""Thresholds of the visible surface discrepancy."""
 ADD_THRESHOLD = 0.1
-"""Limit of ADD and ADD-S, over the diameter (Hinterstoisser et al. 2012)."""
+"""Threshold of ADD and ADD-S over the diameter (Hinterstoisser et al. 2012)."""
 AUC_LIMIT_M = 0.1
-"""Where the area under the recall of ADD and ADD-S ends (Xiang et al. 2018, "PoseCNN")."""
+"""Upper limit of the area under the recall curve of ADD and ADD-S (Xiang et al. 2018, "PoseCNN")."""
 
 
 @dataclass(frozen=True, eq=False)
 class PoseEvaluationModel:
-    """What an object is, to tell how far off its pose is.
+    """Object model for pose evaluation.
 
     Attributes:
-        name: of the object.
-        points_m: of its surface (n, 3).
-        triangles: which of them are corners of one triangle (m, 3).
-        diameter_m: the largest distance between two points.
-        symmetries: of ``compute_symmetry_transforms`` (k, 4, 4).
+        name: object name.
+        points_m: surface points (n, 3).
+        triangles: indices of triangle corners (m, 3).
+        diameter_m: largest distance between two points.
+        symmetries: result of ``compute_symmetry_transforms`` (k, 4, 4).
     """
 
     name: str
@@ -55,17 +55,16 @@ class PoseEvaluationModel:
 
 
 class PoseTarget(NamedTuple):
-    """The instances of one object that are to be found in one picture, and what was found.
+    """True and estimated poses of one object in one image.
 
     Attributes:
-        image_index: number of the picture, from 0.
-        model: of the object.
-        camera_matrix: matrix (3, 3) of its pinhole.
-        image_width_px: of the picture, pixels.
-        true_poses: poses of the instances that count (m, 4, 4).
-        estimated_poses: estimated poses (n, 4, 4), surest first; more than m of them are not looked at.
-        vsd: VSD of each estimate to each instance for each tau (n, m, t); None without
-            depth.
+        image_index: index of the image.
+        model: model of the object.
+        camera_matrix: pinhole camera matrix (3, 3).
+        image_width_px: image width, pixels.
+        true_poses: poses of the scored instances (m, 4, 4).
+        estimated_poses: estimated poses (n, 4, 4), by falling score; only the first m count.
+        vsd: VSD of each estimate to each instance for each tau (n, m, t); None without depth.
     """
 
     image_index: int
@@ -79,14 +78,14 @@ class PoseTarget(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PoseMatches:
-    """How well the instances of one object in one picture were found.
+    """Matched instances of one object in one image.
 
     Attributes:
-        image_index: number of the picture, from 0.
-        name: of the object.
-        errors: of each instance (m,) the ``mssd_m``, ``mspd_px``, ``add_m`` and ``add_s_m`` of the estimate that
-            it is paired with, and with depth its ``vsd``, the mean over taus; infinite where there is none.
-        recalls: by the name of a number of ``PoseMetrics``, how much of each instance was found (m,), 0 to 1.
+        image_index: index of the image.
+        name: object name.
+        errors: for each instance (m,), ``mssd_m``, ``mspd_px``, ``add_m`` and ``add_s_m`` of the
+            matched estimate, and with depth ``vsd``, the mean over taus; infinite without a match.
+        recalls: recall of each instance (m,), 0 to 1, by the name of the metric in ``PoseMetrics``.
     """
 
     image_index: int
@@ -96,26 +95,26 @@ class PoseMatches:
 
     @property
     def n_instances(self) -> int:
-        """How many there are."""
+        """Number of instances."""
         return len(next(iter(self.recalls.values())))
 
 
 @dataclass(frozen=True)
 class PoseMetrics:
-    """How well estimated poses fit.
+    """Recall of estimated poses.
 
-    The numbers are: ``ar_mssd``, ``ar_mspd`` and, with depth, ``ar_vsd``, the shares of instances
-    found, averaged over limits, and ``ar``, the mean of these three; ``add``, ``compute_add_s`` and
-    ``add_or_s`` (ADD-S for objects with symmetries, ADD for others), shares within ``ADD_THRESHOLD`` of
-    the diameter; ``auc_add``, ``auc_add_s`` and ``auc_add_or_s``, areas under that share up to ``AUC_LIMIT_M``.
+    Metrics are ``ar_mssd``, ``ar_mspd`` and, with depth, ``ar_vsd``: recall averaged over
+    thresholds; ``ar``, their mean; ``add``, ``add_s`` and ``add_or_s`` (ADD-S for objects with
+    symmetries, else ADD): recall at ``ADD_THRESHOLD`` of the diameter; ``auc_add``, ``auc_add_s``
+    and ``auc_add_or_s``: area under the recall curve up to ``AUC_LIMIT_M``.
 
     Attributes:
-        all: over all instances, as BOP has average recall.
-        mean: of the objects' numbers, as papers on Linemod have ADD(-S).
-        objects: by the object's name.
-        instances: how many there are, by the object's name.
-        images: how many pictures there are.
-        intervals_over: what was drawn again for the intervals, in words.
+        all: over all instances, as BOP's average recall.
+        mean: mean over objects, as ADD(-S) on Linemod.
+        objects: by object name.
+        instances: number of instances by object name.
+        images: number of images.
+        intervals_over: description of the resampling units.
     """
 
     all: Mapping[str, Estimate]
@@ -126,7 +125,7 @@ class PoseMetrics:
     intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
+        """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the counts."""
         return {
             "all": estimates_to_json(self.all),
             "mean": estimates_to_json(self.mean),
@@ -138,50 +137,54 @@ class PoseMetrics:
 
 
 class PoseEvaluator:
-    """Poses held against the truth once, ready to be scored on any resample of the pictures.
+    """Matched poses that can be scored on any resample of the images.
 
     Args:
-        matches: of all that was to be found; with depth everywhere or nowhere, and not empty.
-        units: of the pictures.
+        matches: matches of all targets; with depth for all or none, not empty.
+        units: resampling units.
     """
 
     def __init__(self, matches: Sequence[PoseMatches], units: ResamplingUnits) -> None:
         self.units = units
         self.metric_names = tuple(matches[0].recalls)
-        self.object_names = sorted({one.name for one in matches})
+        self.object_names = sorted({match.name for match in matches})
         self._n_instances = np.zeros((len(self.object_names), units.n_images))
         self._recalled = np.zeros((len(self.object_names), units.n_images, len(self.metric_names)))
-        for one in matches:
-            place = self.object_names.index(one.name), one.image_index
-            self._n_instances[place] += one.n_instances
-            self._recalled[place] += [one.recalls[metric].sum() for metric in self.metric_names]
+        for match in matches:
+            cell = self.object_names.index(match.name), match.image_index
+            self._n_instances[cell] += match.n_instances
+            self._recalled[cell] += [match.recalls[metric].sum() for metric in self.metric_names]
 
     @property
     def instances(self) -> dict[str, int]:
-        """How many instances are to be found, by the object's name."""
+        """Number of instances by object name."""
         return {
             n: int(row.sum()) for n, row in zip(self.object_names, self._n_instances, strict=True)
         }
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, Floats]:
-        """Return the numbers of ``PoseMetrics`` over all instances, (draws,); NaN where none was drawn.
+        """Return the metrics over all instances (n_resamples,) by name; NaN without instances.
 
         Args:
-            image_counts: how often each picture is in each resample (draws, images).
+            image_counts: count of each image in each resample (n_resamples, images).
         """
         with np.errstate(invalid="ignore"):
-            whole = (
+            recalls = (
                 image_counts
                 @ self._recalled.sum(axis=0)
                 / (image_counts @ self._n_instances.sum(axis=0))[:, None]
             )
-        return dict(zip(self.metric_names, whole.T, strict=True))
+        return dict(zip(self.metric_names, recalls.T, strict=True))
 
     def compute_object_scores(self, image_counts: NDArray[np.int64]) -> Floats:
-        """Return the numbers of each object (objects, draws, metrics); takes what ``scores`` does."""
+        """Return the metrics of each object (objects, n_resamples, metrics).
+
+        Args:
+            image_counts: count of each image in each resample (n_resamples, images).
+        """
         with np.errstate(invalid="ignore"):
-            gained = np.einsum("di,oim->odm", image_counts, self._recalled)
-            return np.asarray(gained / (self._n_instances @ image_counts.T)[..., None])
+            recalled = np.einsum("di,oim->odm", image_counts, self._recalled)
+            return np.asarray(recalled / (self._n_instances @ image_counts.T)[..., None])
 
 
 def evaluate_poses(
@@ -191,100 +194,111 @@ def evaluate_poses(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> PoseMetrics:
-    """Return how well poses fit, with 95 % bootstrap intervals.
+    """Return pose metrics with 95 % bootstrap intervals.
 
     Args:
-        matches, units: as ``PoseEvaluator`` takes them.
-        rng: draws the resamples.
-        n_resamples: how many.
+        matches, units: as for ``PoseEvaluator``.
+        rng: source of the resamples.
+        n_resamples: number of resamples.
     """
-    run = PoseEvaluator(matches, units)
-    drawn = units.sample_image_counts(n_resamples, rng)
-    counts = np.concatenate([np.ones_like(drawn[:1]), drawn])
-    objects, whole = run.compute_object_scores(counts), run.compute_scores(counts)
-    is_drawn = np.isfinite(objects)
-    mean = np.where(is_drawn, objects, 0).sum(axis=0) / np.maximum(is_drawn.sum(axis=0), 1)
+    evaluator = PoseEvaluator(matches, units)
+    resampled = units.sample_image_counts(n_resamples, rng)
+    counts = np.concatenate([np.ones_like(resampled[:1]), resampled])
+    object_scores, scores = (
+        evaluator.compute_object_scores(counts),
+        evaluator.compute_scores(counts),
+    )
+    is_defined = np.isfinite(object_scores)
+    mean = np.where(is_defined, object_scores, 0).sum(axis=0) / np.maximum(
+        is_defined.sum(axis=0), 1
+    )
     return PoseMetrics(
         all={
-            name: bootstrap_estimate(float(column[0]), column[1:]) for name, column in whole.items()
+            name: bootstrap_estimate(float(column[0]), column[1:])
+            for name, column in scores.items()
         },
-        mean=_bootstrap_estimates(run.metric_names, mean),
+        mean=_bootstrap_estimates(evaluator.metric_names, mean),
         objects={
-            n: _bootstrap_estimates(run.metric_names, row)
-            for n, row in zip(run.object_names, objects, strict=True)
+            n: _bootstrap_estimates(evaluator.metric_names, row)
+            for n, row in zip(evaluator.object_names, object_scores, strict=True)
         },
-        instances=run.instances,
+        instances=evaluator.instances,
         images=units.n_images,
         intervals_over=units.describe(),
     )
 
 
 def match_pose_target(target: PoseTarget) -> PoseMatches:
-    """Return how well the instances of an object in a picture were found."""
-    model, truths, found = (
+    """Return the matches and recalls of an object's instances in an image."""
+    model, true_poses, estimates = (
         target.model,
         target.true_poses,
         target.estimated_poses[: len(target.true_poses)],
     )
 
-    def errors(of: Any, *also: Any) -> Floats:
-        table = [[of(f, t, model.points_m, *also) for t in truths] for f in found]
-        return np.array(table, np.float64).reshape(len(found), len(truths))
+    def compute_errors(compute_error: Any, *arguments: Any) -> Floats:
+        table = [
+            [compute_error(estimate, truth, model.points_m, *arguments) for truth in true_poses]
+            for estimate in estimates
+        ]
+        return np.array(table, np.float64).reshape(len(estimates), len(true_poses))
 
-    tables = {
-        "mssd_m": errors(compute_mssd, model.symmetries),
-        "mspd_px": errors(compute_mspd, model.symmetries, target.camera_matrix),
-        "add_m": errors(compute_add),
-        "add_s_m": errors(compute_add_s),
+    errors = {
+        "mssd_m": compute_errors(compute_mssd, model.symmetries),
+        "mspd_px": compute_errors(compute_mspd, model.symmetries, target.camera_matrix),
+        "add_m": compute_errors(compute_add),
+        "add_s_m": compute_errors(compute_add_s),
     }
-    credit = {
-        "ar_mssd": _compute_recall(tables["mssd_m"] / model.diameter_m, MSSD_THRESHOLDS),
+    recalls = {
+        "ar_mssd": _compute_recall(errors["mssd_m"] / model.diameter_m, MSSD_THRESHOLDS),
         "ar_mspd": _compute_recall(
-            tables["mspd_px"] * MSPD_REFERENCE_WIDTH_PX / target.image_width_px, MSPD_THRESHOLDS_PX
+            errors["mspd_px"] * MSPD_REFERENCE_WIDTH_PX / target.image_width_px, MSPD_THRESHOLDS_PX
         ),
     }
     if target.vsd is not None:
-        seen = target.vsd[: len(found)]
-        tables["vsd"] = seen.mean(axis=2)
-        by_tau = [_compute_recall(seen[..., tau], VSD_THRESHOLDS) for tau in range(len(VSD_TAUS))]
-        credit["ar_vsd"] = np.mean(by_tau, axis=0)
-        credit["ar"] = np.mean(list(credit.values()), axis=0)
-    plain, nearest = tables["add_m"], tables["add_s_m"]
-    chosen = nearest if len(model.symmetries) > 1 else plain
-    for name, distances in (("add", plain), ("add_s", nearest), ("add_or_s", chosen)):
-        credit[name] = _compute_recall(distances / model.diameter_m, np.array([ADD_THRESHOLD]))
+        vsd = target.vsd[: len(estimates)]
+        errors["vsd"] = vsd.mean(axis=2)
+        by_tau = [_compute_recall(vsd[..., tau], VSD_THRESHOLDS) for tau in range(len(VSD_TAUS))]
+        recalls["ar_vsd"] = np.mean(by_tau, axis=0)
+        recalls["ar"] = np.mean(list(recalls.values()), axis=0)
+    add, add_s = errors["add_m"], errors["add_s_m"]
+    add_or_s = add_s if len(model.symmetries) > 1 else add
+    for name, distances in (("add", add), ("add_s", add_s), ("add_or_s", add_or_s)):
+        recalls[name] = _compute_recall(distances / model.diameter_m, np.array([ADD_THRESHOLD]))
         matched = match_poses(distances, AUC_LIMIT_M)
-        credit[f"auc_{name}"] = 1 - np.minimum(matched, AUC_LIMIT_M) / AUC_LIMIT_M
-    paired = {name: match_poses(table, np.inf) for name, table in tables.items()}
-    return PoseMatches(target.image_index, model.name, paired, credit)
+        recalls[f"auc_{name}"] = 1 - np.minimum(matched, AUC_LIMIT_M) / AUC_LIMIT_M
+    matched_errors = {name: match_poses(table, np.inf) for name, table in errors.items()}
+    return PoseMatches(target.image_index, model.name, matched_errors, recalls)
 
 
 def match_poses(errors: Floats, threshold: float) -> Floats:
-    """Return the error (m,) with which each instance was found; infinite where it was not.
+    """Return the error (m,) of the estimate matched to each instance; infinite without a match.
 
-    In their order, estimates take the instance that is still free to which their error is smallest, if
-    it is below the limit, as in BOP's toolkit.
+    Each estimate in turn takes the free instance with the smallest error, if below the threshold,
+    as in BOP's toolkit.
 
     Args:
-        errors: of estimates, surest first, to instances (n, m).
-        threshold: of the error.
+        errors: errors of estimates, by falling score, to instances (n, m).
+        threshold: upper limit of the error.
     """
-    taken = np.full(errors.shape[1], np.inf)
+    matched = np.full(errors.shape[1], np.inf)
     for row in errors:
-        open_errors = np.where(np.isinf(taken), row, np.inf)
-        best = int(open_errors.argmin())
-        if open_errors[best] < threshold:
-            taken[best] = open_errors[best]
-    return taken
+        free_errors = np.where(np.isinf(matched), row, np.inf)
+        best = int(free_errors.argmin())
+        if free_errors[best] < threshold:
+            matched[best] = free_errors[best]
+    return matched
 
 
 def _compute_recall(errors: Floats, thresholds: Floats) -> Floats:
-    """Return the share of limits (m,) within which each instance was found."""
-    return np.asarray(np.mean([np.isfinite(match_poses(errors, li)) for li in thresholds], axis=0))
+    """Return the fraction of thresholds (m,) that each instance's error stays below."""
+    return np.asarray(
+        np.mean([np.isfinite(match_poses(errors, limit)) for limit in thresholds], axis=0)
+    )
 
 
 def _bootstrap_estimates(metric_names: Sequence[str], values: Floats) -> dict[str, Estimate]:
-    """Return the numbers of which the first row (1 + draws, metrics) is of all images."""
+    """Return estimates of values (1 + n_resamples, metrics), the first row over all images."""
     return {
         metric: bootstrap_estimate(float(column[0]), column[1:])
         for metric, column in zip(metric_names, values.T, strict=True)

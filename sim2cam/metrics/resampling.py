@@ -1,4 +1,4 @@
-"""What is drawn again to tell how sure a score is: images, or the scenes or sessions that they are of."""
+"""Bootstrap resampling units: images, scenes or capture sessions."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from numpy.typing import NDArray
 from sim2cam.metrics.bootstrap import sample_bootstrap_counts
 
 MIN_UNITS = 10
-"""With fewer groups or images, resamples hardly differ and intervals are far too narrow: 95 % ones of means of
-10 hold the truth in 89 % of the cases, of 5 in 84 %, of 2 in 51 %."""
+"""Minimum number of units. With fewer, intervals are too narrow: 95 % intervals of means cover the truth in 89 % of cases with 10 units, 84 % with 5, 51 % with 2."""
 
 
 class GroupedImage(Protocol):
-    """What is needed of an image to tell which others belong to it; ``dataset.Sample`` has it."""
+    """Protocol of an image with scene and session, as ``data.sample.Sample``."""
 
     @property
     def scene_index(self) -> int:
-        """Images of one scene share it."""
+        """Index shared by images of one scene."""
 
     @property
     def session(self) -> str | None:
-        """Images that were taken together share it; None where unknown."""
+        """Name shared by images of one capture session; None if unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class ResamplingUnits:
-    """What is drawn again: images of one unit look alike, so they are drawn together or not at all.
+    """Units of the bootstrap. Images of one unit are similar and are resampled together.
 
     Attributes:
-        kind: what the units are.
-        unit_indices: number of the unit of each image (n,), from 0, without gaps.
-        n_sessions: how many sessions there are; 0 where they are unknown.
+        kind: kind of the units.
+        unit_indices: index of the unit of each image (n,), without gaps.
+        n_sessions: number of sessions; 0 if unknown.
     """
 
     kind: Literal["images", "scenes", "sessions"]
@@ -44,58 +43,57 @@ class ResamplingUnits:
 
     @property
     def n_images(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return len(self.unit_indices)
 
     def sample_image_counts(self, n_resamples: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return how often each image is in each resample (draws, n).
+        """Return the count of each image in each resample (n_resamples, n).
 
-        As many units as there are, are drawn with replacement, whole: the cluster bootstrap (Field and
-        Welsh 2007, "Bootstrapping clustered data").
+        Whole units are sampled with replacement: the cluster bootstrap (Field and Welsh 2007,
+        "Bootstrapping clustered data").
         """
-        number = int(self.unit_indices.max()) + 1
-        return sample_bootstrap_counts(number, n_resamples, rng)[:, self.unit_indices]
+        n_units = int(self.unit_indices.max()) + 1
+        return sample_bootstrap_counts(n_units, n_resamples, rng)[:, self.unit_indices]
 
     def describe(self) -> str:
-        """Return what intervals are over, and what is wrong with them: ``12 sessions of 240 images``."""
+        """Return a description of the units, with warnings, e.g. ``12 sessions of 240 images``."""
         if self.kind != "images":
             return f"{int(self.unit_indices.max()) + 1} {self.kind} of {self.n_images} images"
         images = f"{self.n_images} images"
         if self.n_images < MIN_UNITS:
             return (
-                f"{images}, too few: intervals over fewer than {MIN_UNITS} are too narrow, and p-values "
-                "too low"
+                f"{images} (fewer than {MIN_UNITS}: intervals are too narrow and p-values too low)"
             )
         if not self.n_sessions:
             return images
         return (
-            f"{images}; how sessions differ is not in them, as {self.n_sessions} are fewer than "
-            f"{MIN_UNITS}"
+            f"{images}, without variation between sessions ({self.n_sessions} sessions, fewer than "
+            f"{MIN_UNITS})"
         )
 
 
 def describe_units_and_runs(units: ResamplingUnits, n_runs: int) -> str:
-    """Return what intervals of means of runs are over, in words.
+    """Return a description of what intervals of means over runs cover.
 
     Args:
-        units: of the images that all runs are scored on.
-        n_runs: of the mean of the fewest, for instance one a seed.
+        units: resampling units of the images.
+        n_runs: smallest number of runs (e.g. seeds) of a mean.
     """
     if n_runs > 1:
         return f"the seeds and {units.describe()}"
-    return f"{units.describe()}; how seeds differ is not in them, which takes two or more of each"
+    return f"{units.describe()}, without variation between seeds (needs two or more seeds)"
 
 
 def make_image_units(count: int) -> ResamplingUnits:
-    """Return images that have nothing to do with one another."""
+    """Return units of independent images."""
     return ResamplingUnits("images", np.arange(count))
 
 
 def group_images(images: Sequence[GroupedImage]) -> ResamplingUnits:
-    """Return what images are drawn by: their sessions, or else their scenes, where these are enough.
+    """Return the resampling units of images: sessions, else scenes, else single images.
 
     Args:
-        images: all of them have a session, or none has.
+        images: images, all with a session or none.
     """
     sessions = [image.session for image in images if image.session is not None]
     if sessions:
@@ -106,16 +104,16 @@ def group_images(images: Sequence[GroupedImage]) -> ResamplingUnits:
 def make_group_units(
     kind: Literal["scenes", "sessions"], group_names: Sequence[object]
 ) -> ResamplingUnits:
-    """Return what images are drawn by: groups, or single images where groups are too few.
+    """Return groups as resampling units, or single images if there are fewer than ``MIN_UNITS`` groups.
 
     Args:
-        kind: of the groups.
-        group_names: of the group of each image (n,).
+        kind: kind of the groups.
+        group_names: name of the group of each image (n,).
     """
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(group_names))}
-    if len(numbers) == len(group_names):
+    indices = {name: index for index, name in enumerate(dict.fromkeys(group_names))}
+    if len(indices) == len(group_names):
         return make_image_units(len(group_names))
-    sessions = len(numbers) if kind == "sessions" else 0
-    if len(numbers) < MIN_UNITS:
-        return ResamplingUnits("images", np.arange(len(group_names)), sessions)
-    return ResamplingUnits(kind, np.array([numbers[name] for name in group_names]), sessions)
+    n_sessions = len(indices) if kind == "sessions" else 0
+    if len(indices) < MIN_UNITS:
+        return ResamplingUnits("images", np.arange(len(group_names)), n_sessions)
+    return ResamplingUnits(kind, np.array([indices[name] for name in group_names]), n_sessions)

@@ -1,4 +1,4 @@
-"""How well the pixels of categories fit the labels: intersection over union, with intervals."""
+"""Semantic segmentation metrics: intersection over union, with bootstrap intervals over images."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ from sim2cam.metrics.resampling import group_images
 MIOU, BACKGROUND_IOU = "miou", "background_iou"
 
 _IGNORE_LABEL = -1
-_NO_MASK_MESSAGE = "no labelled mask to score against."
+_NO_MASK_MESSAGE = "no labelled mask to score against. Add mask labels."
 
 
 @dataclass(frozen=True)
 class PixelConfusions:
-    """How many pixels that are labelled as one class are taken for another, image by image.
+    """Sparse confusion matrices of pixels by image.
 
     Attributes:
-        categories: the classes from 1 on, in their order; class 0 is the background.
-        images: by the image's name, what occurs: the class that is labelled, the class that it is taken
-            for, and in how many pixels. Pixels that count for nothing are left out.
+        categories: classes from 1 on, in order; class 0 is the background.
+        images: by image name, triples of true class, predicted class and number of pixels, without
+            ignored pixels.
     """
 
     categories: tuple[str, ...]
     images: Mapping[str, tuple[tuple[int, int, int], ...]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
     def confusion_matrix(self, image_name: str) -> NDArray[np.int64]:
-        """Return the pixels of an image by the class that is labelled and that it is taken for."""
-        classes = 1 + len(self.categories)
-        table = np.zeros((classes, classes), np.int64)
-        for labelled, taken, pixels in self.images[image_name]:
-            table[labelled, taken] += pixels
-        return table
+        """Return the number of pixels of an image by true and predicted class."""
+        n_classes = 1 + len(self.categories)
+        matrix = np.zeros((n_classes, n_classes), np.int64)
+        for true_class, predicted_class, count in self.images[image_name]:
+            matrix[true_class, predicted_class] += count
+        return matrix
 
 
 @dataclass(frozen=True)
 class SegmentationMetrics:
-    """How well the pixels of categories fit.
+    """Semantic segmentation metrics.
 
     Attributes:
-        miou: mean over the background and the categories that are labelled of the IoU of their pixels,
-            those of all images together (Everingham et al. 2010, "Pascal VOC").
-        background_iou: of what shows nothing that is labelled; None where every pixel shows something.
-        category_iou: of each category that is labelled.
-        images: how many there are.
+        miou: mean IoU over the background and the labelled categories, with the pixels of all
+            images pooled (Everingham et al. 2010, "Pascal VOC").
+        background_iou: IoU of the background; None without background pixels.
+        category_iou: IoU of each labelled category.
+        images: number of images.
     """
 
     miou: Estimate
@@ -72,7 +72,7 @@ class SegmentationMetrics:
     images: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the count."""
+        """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the count."""
         return {
             "miou": self.miou.to_json(),
             "background_iou": self.background_iou.to_json() if self.background_iou else None,
@@ -86,93 +86,96 @@ def count_pixel_confusions(
     predicted_masks: Mapping[str, Mapping[str, RleMask]],
     masks: GroundTruthMasks,
 ) -> PixelConfusions:
-    """Return what pixels are labelled as and taken for.
+    """Return the confusion matrices of pixels.
 
-    Pixels of groups and of objects that are hardly seen do not count, nor the boxes of objects without a
-    labelled mask.
+    Pixels of groups, of hardly visible objects, and boxes of objects without a labelled mask are
+    ignored.
 
     Args:
         dataset: labelled images.
-        predicted_masks: by the image's name, the pixels of each category, which do not overlap.
-        masks: of the labelled objects.
+        predicted_masks: by image name, the mask of each category; masks do not overlap.
+        masks: masks of the labelled objects.
     """
     n_classes = 1 + len(dataset.categories)
     images = {}
     for sample in dataset.samples:
-        truth = _make_label_map(dataset.categories, sample, masks)
-        known = truth != _IGNORE_LABEL
-        said = np.zeros(truth.shape, np.int64)
+        labels = _make_label_map(dataset.categories, sample, masks)
+        is_labelled = labels != _IGNORE_LABEL
+        predicted = np.zeros(labels.shape, np.int64)
         for category, mask in predicted_masks[sample.name].items():
-            said[mask.decode()] = 1 + dataset.categories.index(category)
-        both, pixels = np.unique(truth[known] * n_classes + said[known], return_counts=True)
-        cells = zip(both.tolist(), pixels.tolist(), strict=True)
-        images[sample.name] = tuple((*divmod(cell, n_classes), n) for cell, n in cells)
+            predicted[mask.decode()] = 1 + dataset.categories.index(category)
+        cells, counts = np.unique(
+            labels[is_labelled] * n_classes + predicted[is_labelled], return_counts=True
+        )
+        pairs = zip(cells.tolist(), counts.tolist(), strict=True)
+        images[sample.name] = tuple((*divmod(cell, n_classes), n) for cell, n in pairs)
     return PixelConfusions(dataset.categories, images)
 
 
 def check_pixel_confusions(
     dataset: LabelledDataset, confusions: PixelConfusions, masks: GroundTruthMasks
 ) -> None:
-    """Refuse counts of pixels whose labels are others by now.
+    """Raise if the labels differ from those of the confusion matrices.
 
     Args:
         dataset: labelled images.
-        confusions: of all of them.
-        masks: of the labelled objects; empty where none has one.
+        confusions: confusion matrices of all images.
+        masks: masks of the labelled objects; empty if none has one.
 
     Raises:
-        InputError: an image has other labelled pixels, or there is no labelled mask at all.
+        InputError: an image has other labelled pixels, or no mask is labelled.
     """
     if not masks:
         raise InputError(dataset.root, _NO_MASK_MESSAGE)
     for sample in dataset.samples:
-        truth = _make_label_map(confusions.categories, sample, masks)
-        table = confusions.confusion_matrix(sample.name)
-        labelled = np.bincount(truth[truth != _IGNORE_LABEL], minlength=len(table))
-        if not np.array_equal(labelled, table.sum(axis=1)):
+        labels = _make_label_map(confusions.categories, sample, masks)
+        matrix = confusions.confusion_matrix(sample.name)
+        counts = np.bincount(labels[labels != _IGNORE_LABEL], minlength=len(matrix))
+        if not np.array_equal(counts, matrix.sum(axis=1)):
             raise InputError(
                 dataset.root,
-                f"image {sample.name} has other labelled pixels than those that were counted. Run bench "
-                "with the weights again.",
+                f"the labelled pixels of image {sample.name} have changed since the predictions were made. "
+                "Run bench with the weights again.",
             )
 
 
 class SegmentationEvaluator:
-    """Pixels held against the labels once, ready to be scored on any resample of the images.
+    """Confusion matrices that can be scored on any resample of the images.
 
     Args:
         dataset: labelled images.
-        confusions: of all of them.
+        confusions: confusion matrices of all images.
 
     Raises:
-        InputError: there is no labelled mask at all.
+        InputError: no mask is labelled.
     """
 
     def __init__(self, dataset: LabelledDataset, confusions: PixelConfusions) -> None:
-        tables = np.stack([confusions.confusion_matrix(sample.name) for sample in dataset.samples])
-        is_labelled = tables.sum(axis=(0, 2)) > 0
+        matrices = np.stack(
+            [confusions.confusion_matrix(sample.name) for sample in dataset.samples]
+        )
+        is_labelled = matrices.sum(axis=(0, 2)) > 0
         if not is_labelled[1:].any():
             raise InputError(dataset.root, _NO_MASK_MESSAGE)
-        shared = np.diagonal(tables, axis1=1, axis2=2)  # (images, classes)
-        either = tables.sum(axis=1) + tables.sum(axis=2) - shared
+        intersections = np.diagonal(matrices, axis1=1, axis2=2)  # (images, classes)
+        unions = matrices.sum(axis=1) + matrices.sum(axis=2) - intersections
         self.units = group_images(dataset.samples)
-        self._intersections, self._unions = shared[:, is_labelled], either[:, is_labelled]
+        self._intersections, self._unions = intersections[:, is_labelled], unions[:, is_labelled]
         names = [BACKGROUND_IOU, *(f"iou/{category}" for category in confusions.categories)]
         self._metric_names = [
-            name for name, counts in zip(names, is_labelled, strict=True) if counts
+            name for name, is_present in zip(names, is_labelled, strict=True) if is_present
         ]
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return ``miou`` and, of what is labelled, ``background_iou`` and ``iou/NAME``, (draws,); NaN if
-        undefined.
+        """Return ``miou``, ``background_iou`` and ``iou/NAME`` of labelled classes (n_resamples,); NaN if undefined.
 
         Args:
-            image_counts: how often each image is in each resample (draws, images).
+            image_counts: count of each image in each resample (n_resamples, images).
         """
         union = image_counts @ self._unions
-        nothing = np.full(union.shape, np.nan)
-        each = np.divide(image_counts @ self._intersections, union, out=nothing, where=union > 0).T
-        return {MIOU: average_defined(each)} | dict(zip(self._metric_names, each, strict=True))
+        undefined = np.full(union.shape, np.nan)
+        iou = np.divide(image_counts @ self._intersections, union, out=undefined, where=union > 0).T
+        return {MIOU: average_defined(iou)} | dict(zip(self._metric_names, iou, strict=True))
 
 
 def evaluate_segmentation(
@@ -182,41 +185,42 @@ def evaluate_segmentation(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> SegmentationMetrics:
-    """Return how well the pixels of categories fit, with 95 % bootstrap intervals over ``group_images`` the
-    images.
+    """Return segmentation metrics with 95 % bootstrap intervals over the units of ``group_images``.
 
     Args:
-        dataset, confusions: as ``SegmentationEvaluator`` takes them.
-        rng: draws the resamples.
-        n_resamples: how many.
+        dataset, confusions: as for ``SegmentationEvaluator``.
+        rng: source of the resamples.
+        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``SegmentationEvaluator``.
     """
-    run = SegmentationEvaluator(dataset, confusions)
-    counts = run.units.sample_image_counts(n_resamples, rng)
-    scores = run.compute_scores(np.vstack([np.ones_like(counts[:1]), counts]))
-    each = {name: bootstrap_estimate(float(one[0]), one[1:]) for name, one in scores.items()}
+    evaluator = SegmentationEvaluator(dataset, confusions)
+    counts = evaluator.units.sample_image_counts(n_resamples, rng)
+    scores = evaluator.compute_scores(np.vstack([np.ones_like(counts[:1]), counts]))
+    estimates = {
+        name: bootstrap_estimate(float(values[0]), values[1:]) for name, values in scores.items()
+    }
     return SegmentationMetrics(
-        miou=each.pop(MIOU),
-        background_iou=each.pop(BACKGROUND_IOU, None),
-        category_iou={name.removeprefix("iou/"): one for name, one in each.items()},
-        images=run.units.n_images,
+        miou=estimates.pop(MIOU),
+        background_iou=estimates.pop(BACKGROUND_IOU, None),
+        category_iou={name.removeprefix("iou/"): iou for name, iou in estimates.items()},
+        images=evaluator.units.n_images,
     )
 
 
 def _make_label_map(
     categories: Sequence[str], sample: LabelledImage, masks: GroundTruthMasks
 ) -> NDArray[np.int64]:
-    """Return the class of each pixel (h, w): 0 for the background, -1 where it is not known."""
+    """Return the class of each pixel (h, w): 0 for the background, -1 if ignored."""
     size = (sample.height, sample.width)
-    truth = np.zeros(size, np.int64)
+    classes = np.zeros(size, np.int64)
     pairs = list(zip(sample.objects or (), masks[sample.name], strict=True))
     for label, mask in pairs:
         if mask is None:
-            truth[RleMask.from_box(label.box_xyxy, size).decode()] = _IGNORE_LABEL
+            classes[RleMask.from_box(label.box_xyxy, size).decode()] = _IGNORE_LABEL
     for label, mask in pairs:
         if mask is not None:
-            kind = _IGNORE_LABEL if is_ignored(label) else 1 + categories.index(label.category)
-            truth[mask.decode()] = kind
-    return truth
+            value = _IGNORE_LABEL if is_ignored(label) else 1 + categories.index(label.category)
+            classes[mask.decode()] = value
+    return classes

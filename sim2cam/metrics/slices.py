@@ -1,4 +1,4 @@
-"""Where a detector fails: how many objects it gets right, by what they have in common."""
+"""Detection outcomes of objects by attribute (slices), e.g. by size or visibility."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sim2cam.metrics.resampling import ResamplingUnits
 N_RESAMPLES = 1000
 
 SIZE_EDGES_PX = (16, 32, 64, 128, 256)
-"""Edges between sizes: of the longer side of a box."""
+"""Edges of size bins: longer side of the box."""
 
 VISIBILITY_EDGES = (0.5, 0.8, 0.99)
-"""Edges between visible fractions."""
+"""Edges of bins of the visible fraction."""
 
 
 class AttributeValue(NamedTuple):
-    """What an object is like in one respect: its place in an order, and its name."""
+    """Value of an attribute: rank for sorting, and name."""
 
     rank: float
     name: str
@@ -31,12 +31,12 @@ class AttributeValue(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluatedObject:
-    """A labelled object, what became of it, and what it is like.
+    """Labelled object with its outcome and attributes.
 
     Attributes:
-        image_index: number of the image, from 0.
-        outcome: on it.
-        attributes: by what they are about; what is not known of it is left out.
+        image_index: index of the image.
+        outcome: detection outcome.
+        attributes: values by attribute; unknown ones are left out.
     """
 
     image_index: int
@@ -46,14 +46,14 @@ class EvaluatedObject:
 
 @dataclass(frozen=True)
 class Slice:
-    """How the objects of one trait fare.
+    """Outcomes of the objects with one attribute value.
 
     Attributes:
-        attribute: what they are told apart by, as ``size``.
-        value: what they have in common, as ``16 to 32 px``.
-        objects: how many there are.
-        recall: share that was found with its category, with its 95 % interval.
-        confusion_rate, localisation_rate, miss_rate: shares of the others.
+        attribute: attribute, e.g. ``size``.
+        value: its value, e.g. ``16 to 32 px``.
+        objects: number of objects.
+        recall: fraction detected with the correct category, with its 95 % interval.
+        confusion_rate, localisation_rate, miss_rate: fractions of the other outcomes.
     """
 
     attribute: str
@@ -65,7 +65,7 @@ class Slice:
     miss_rate: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the fields as JSON values."""
         return {
             "attribute": self.attribute,
             "value": self.value,
@@ -80,33 +80,34 @@ class Slice:
 def compute_slices(
     objects: Sequence[EvaluatedObject], units: ResamplingUnits, rng: np.random.Generator
 ) -> list[Slice]:
-    """Return a slice for each value of each trait in which objects differ, in order.
+    """Return a slice for each value of each attribute with several values, in order.
 
     Args:
         objects: all objects.
-        units: of all images.
-        rng: draws the resamples.
+        units: resampling units of all images.
+        rng: source of the resamples.
     """
     counts = units.sample_image_counts(N_RESAMPLES, rng)
-    found = []
-    for about in dict.fromkeys(about for one in objects for about in one.attributes):
-        values = sorted({one.attributes[about] for one in objects if about in one.attributes})
+    slices = []
+    for attribute in dict.fromkeys(attribute for o in objects for attribute in o.attributes):
+        values = sorted({o.attributes[attribute] for o in objects if attribute in o.attributes})
         for value in values if len(values) > 1 else ():
-            alike = [one for one in objects if one.attributes.get(about) == value]
-            found.append(_compute_slice(about, value.name, alike, counts))
-    return found
+            members = [o for o in objects if o.attributes.get(attribute) == value]
+            slices.append(_compute_slice(attribute, value.name, members, counts))
+    return slices
 
 
 def _compute_slice(
     attribute: str, value: str, objects: Sequence[EvaluatedObject], counts: NDArray[np.int64]
 ) -> Slice:
-    totals, rights = np.zeros((2, counts.shape[1]))
-    kinds = [one.outcome.kind for one in objects]
-    for one in objects:
-        totals[one.image_index] += 1
-        rights[one.image_index] += one.outcome.kind == "true positive"
+    object_counts, true_positives = np.zeros((2, counts.shape[1]))
+    kinds = [o.outcome.kind for o in objects]
+    for o in objects:
+        object_counts[o.image_index] += 1
+        true_positives[o.image_index] += o.outcome.kind == "true positive"
     with np.errstate(invalid="ignore"):
-        resampled = (counts @ rights) / (counts @ totals)  # NaN where none of them was drawn
+        # NaN without objects in the resample
+        resampled = (counts @ true_positives) / (counts @ object_counts)
     return Slice(
         attribute,
         value,

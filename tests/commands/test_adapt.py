@@ -96,7 +96,7 @@ def test_pictures_of_formats_that_are_not_read_are_told(run, photos, tmp_path):
     folder = tmp_path / "photos"
     shutil.copytree(photos, folder)
     write_bytes(folder / "b.HEIC", b"heic")
-    told = f"{folder}: images of kinds that cannot be read are left out: 1 (first: b.HEIC). Convert"
+    told = f"{folder}: images in unsupported formats are left out: 1 (first: b.HEIC). Convert"
     with pytest.warns(RepairWarning, match=re.escape(told)):
         assert apply(run, folder, tmp_path / "set") == 0
     flags = ["--sim", str(photos), "--real", str(folder), "--out", str(tmp_path / "run")]

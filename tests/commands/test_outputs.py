@@ -114,7 +114,7 @@ def test_a_folder_that_holds_something_is_not_filled(home, capsys, command):
 @pytest.mark.parametrize("command", OTHERS.values(), ids=OTHERS)
 def test_a_folder_of_other_things_is_not_removed(home, capsys, command):
     words = refused(home, capsys, command)
-    assert "and no export" in words or "contains 'notes.txt', which is not part of" in words
+    assert "and not an export" in words or "contains 'notes.txt', which is not part of" in words
 
 
 def test_a_checkpoint_is_not_written_into_a_data_set(home, capsys):

@@ -93,7 +93,7 @@ def test_pictures_of_formats_that_are_not_read_are_told(command, photos, tmp_pat
     (photos / "c.gif").write_bytes(b"gif")
     (photos / "._b.HEIC").write_bytes(b"what macOS keeps beside it")
     flags = ["--out", str(tmp_path / "told"), "--workers", "1"]
-    words = f"{photos}: images of kinds that cannot be read are left out: 2 (first: b.HEIC). Convert them to one of {images.FORMAT_NAMES}."
+    words = f"{photos}: images in unsupported formats are left out: 2 (first: b.HEIC). Convert them to one of {images.FORMAT_NAMES}."
     with pytest.warns(RepairWarning, match=re.escape(words)):
         assert main([command, "dice", str(photos), *flags]) == 0
     (photos / "b.HEIC").unlink()
@@ -309,8 +309,8 @@ BAD = [
     (("nowhere",), 1, "no such file"),
     (("film.mp4",), 1, "film.mp4: cannot be read (No such file or directory). Check the path."),
     (("broken.mp4",), 1, "broken.mp4: not a video that OpenCV can read. Check it."),
-    (("film.wmv",), 1, "film.wmv: is neither a folder of pictures (.jpg, .jpeg, .jfif, .png, .bmp, .tif, "
-     ".tiff, .webp, .ppm, .pgm, .tga, .jp2), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) nor a COCO file (.json). Convert it, or name "
+    (("film.wmv",), 1, "film.wmv: is not a folder of images (.jpg, .jpeg, .jfif, .png, .bmp, .tif, "
+     ".tiff, .webp, .ppm, .pgm, .tga, .jp2), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) or a COCO file (.json). Convert it, or give "
      "its folder."),
     (("99",), 1, "camera 99: no such camera, or it is used by another program. Check it."),
     (("broken.mp4", "--min-score", "1.5"), 2, "--min-score must be 0 to 1, not 1.5"),

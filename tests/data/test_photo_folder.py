@@ -152,7 +152,7 @@ def test_a_folder_of_what_is_not_read_says_so(tmp_path):
     (tmp_path / "a.heic").write_bytes(b"heic")
     with pytest.raises(
         InputError,
-        match=r"no images in it \(.*\)\. images of kinds .* left out: 1 \(first: a\.heic\)",
+        match=r"no images in it \(.*\)\. images in unsupported formats .* left out: 1 \(first: a\.heic\)",
     ):
         list_photos(tmp_path)
 

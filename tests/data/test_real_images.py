@@ -196,14 +196,14 @@ def doubled(key, **changes):
 BOX = "annotations[1] (image photos/1.png): "
 CORRECT = "Correct the file, or leave flawed annotations out with --skip-invalid."
 OUTSIDE = (
-    "lies outside the folder of this file, and is not in it. Put the images beside it and name them "
-    "relative to it."
+    "lies outside the folder of this file, and is not in it. Put the images next to it and use "
+    "relative paths."
 )
 REFUSED = {
     "no images": (coco(images=[]), "its list of images is empty. Export it with the images."),
     "an unknown image id": (
         changed("annotations", 1, image_id=99),
-        f"annotations[1] is of image_id 99, which is not in the list of images. {CORRECT}",
+        f"annotations[1] has image_id 99, which is not in the list of images. {CORRECT}",
     ),
     "an annotation that repeats": (
         doubled("annotations", id=1),
@@ -211,7 +211,7 @@ REFUSED = {
     ),
     "an image id as text": (
         changed("annotations", 1, image_id="1"),
-        'annotations[1] is of image_id "1", which is not in the list of images. ' + CORRECT,
+        'annotations[1] has image_id "1", which is not in the list of images. ' + CORRECT,
     ),
     "an unknown category id": (
         changed("annotations", 1, category_id=8),
@@ -269,18 +269,15 @@ REFUSED = {
     ),
     "another size than the file's": (
         changed("images", 1, width=41),
-        "image photos/1.png is 40x30 pixels, not 41x30 as listed. Export the annotations of this "
-        "very image.",
+        "image photos/1.png is 40x30 pixels, not 41x30 as listed. Export the annotations of this image.",
     ),
     "no categories": (
         {"images": [], "annotations": []},
-        "not a COCO file: there is no list 'categories' in it. Export the annotations as COCO "
-        "detection.",
+        "not a COCO file: list 'categories' is missing. Export the annotations as COCO detection.",
     ),
     "a list": (
         [],
-        "not a COCO file: there is no list 'images' in it. Export the annotations as COCO "
-        "detection.",
+        "not a COCO file: list 'images' is missing. Export the annotations as COCO detection.",
     ),
     "a size as text": (
         changed("images", 1, width="wide"),

@@ -129,7 +129,7 @@ def test_every_variant_has_predictions_and_scores(work, captures, tmp_path, tune
     facts = unpacked(path)
     path.unlink()
     alone = score_ablation(PLAN, captures, results, baseline="randomized")["protocol"]["intervals"]
-    assert "how seeds differ is not in them" in alone
+    assert "without variation between seeds" in alone
     del facts["config"]["mix_steps"]  # as in files before that setting
     write_json(path, facts)
     assert score_ablation(PLAN, captures, results, baseline="randomized") == scores
@@ -140,7 +140,7 @@ def test_every_variant_has_predictions_and_scores(work, captures, tmp_path, tune
     ):
         score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, unpacked(path) | {"digests": {}})
-    with pytest.raises(InputError, match=r"is of another image \S+ than the captures have"):
+    with pytest.raises(InputError, match=r"was made with another version of image \S+\. Use"):
         score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, facts | {"config": {"steps": 3}})
     with pytest.raises(InputError, match="Remove the file to run the job again"):

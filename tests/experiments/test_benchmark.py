@@ -240,14 +240,14 @@ def test_broken_pixel_counts_are_refused(shaped, tmp_path, capsys):
     (name,) = pixels["images"]
     first, *others = pixels["images"][name]
     table = [
-        ({"categories": ["1"]}, "pixel_confusions: categories are 1, not 1, 2, 3, 4, 5, 6. Make it anew."),
-        ({"images": {}}, f"pixel_confusions: says nothing of image {name}. Make it anew."),
+        ({"categories": ["1"]}, "pixel_confusions: categories are 1, not 1, 2, 3, 4, 5, 6. Predict again."),
+        ({"images": {}}, f"pixel_confusions: image {name} is missing. Predict again."),
         ({"images": {name: [[7, 0, 1]]}},
-         f"pixel_confusions: image {name}: [7, 0, 1] must be two classes of 0 to 6 and a number of pixels. Make it"),
+         f"pixel_confusions: image {name}: [7, 0, 1] must be two classes from 0 to 6 and a number of pixels. "),
         ({"images": {name: [[0, 0, -1]]}}, f"pixel_confusions: image {name}: [0, 0, -1] must be two classes"),
-        ({"images": {name: [[0, 0]]}}, f"pixel_confusions.images.{name}[0][2] is missing. Make it anew."),
+        ({"images": {name: [[0, 0]]}}, f"pixel_confusions.images.{name}[0][2] is missing. Predict again."),
         ({"images": {name: others}},
-         f"image {name} has other labelled pixels than those that were counted. Run bench with"),
+         f"the labelled pixels of image {name} have changed since the predictions were made. Run bench"),
     ]  # fmt: skip
     for change, message in table:
         path = tmp_path / "broken.json"
@@ -269,9 +269,9 @@ def test_broken_keypoints_and_masks_are_refused(shaped, tmp_path, capsys):
         ({"keypoints": [first["keypoints"][0] | {"visibility_score": float("inf")}]},
          "keypoint left must have finite numbers."),
         ({"mask": first["mask"] | {"size": [8, 8]}},
-         f"the mask is none of {width}x{height} pixels, as the image has. Make it anew."),
+         f"the mask is invalid or not of {width}x{height} pixels, the image size. Predict again."),
         ({"mask": first["mask"] | {"counts": "0"}},
-         f"the mask is none of {width}x{height} pixels, as the image has. Make it anew."),
+         f"the mask is invalid or not of {width}x{height} pixels, the image size. Predict again."),
     ]  # fmt: skip
     for change, message in table:
         path = tmp_path / "broken.json"

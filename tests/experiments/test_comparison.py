@@ -125,7 +125,7 @@ def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys):
     assert main(["compare", str(out), str(other), *flags]) == 1
     assert "category 'one' is '1' in one run and 'one' in another." in capsys.readouterr().err
     assert main(["bench", str(out), "--captures", str(coco)]) == 1
-    assert "was scored on other captures: --map one=1: " in capsys.readouterr().err
+    assert "does not fit the captures: --map one=1: " in capsys.readouterr().err
 
 
 def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
@@ -141,7 +141,7 @@ def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, ca
         size = image.size
     Image.new("RGB", size).save(picture)
     capsys.readouterr()
-    told = f"is of another image {name} than the captures have."
+    told = f"was made with another version of image {name}. Use the original captures"
     for command in (["bench", str(out)], ["compare", str(out), str(out)]):
         assert main([*command, *flags]) == 1
         assert told in capsys.readouterr().err
@@ -202,7 +202,7 @@ def test_one_lucky_run_is_not_significant(captures, perfect, blind):
     assert found.kinds["boxes"]["ap50"].p_holm > 0.05
     assert found.intervals_over == "the seeds and 12 scenes of 24 images"
     alone = compared(captures, [perfect], [blind, blind]).intervals_over
-    assert alone.endswith("how seeds differ is not in them, which takes two or more of each")
+    assert alone.endswith("without variation between seeds (needs two or more seeds)")
 
 
 def test_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
@@ -299,10 +299,10 @@ def test_missing_results_and_duplicate_labels_are_reported(
     path = written(tmp_path / "found.json", perfect | {first: ()})
     nothing = sum(not found for name, found in perfect.items() if name != first) + 1
     assert main(["bench", str(path), "--captures", str(coco)]) == 0
-    told = f"there is no result of {nothing} of {len(perfect)} images, as "
+    told = f"{nothing} of {len(perfect)} images, e.g. "
     said = capsys.readouterr().err
     assert told in said
-    assert "are there twice" not in said
+    assert "labels are duplicates" not in said
     out = tmp_path / "scores.json"
     flags = ["--captures", str(coco), "--json", "--out", str(out)]
     assert main(["bench", str(path), *flags]) == 0
@@ -315,7 +315,7 @@ def test_missing_results_and_duplicate_labels_are_reported(
     repeated.write_text(json.dumps(tables))
     assert main(["bench", str(path), "--captures", str(repeated)]) == 0
     assert (
-        "1 labels are there twice, with the same category and box, as in "
+        "1 labels are duplicates with the same category and box, e.g. in "
         in capsys.readouterr().err
     )
     repeated.unlink()
@@ -334,7 +334,7 @@ def test_partly_labelled_images_are_reported(coco, perfect, tmp_path, capsys):
         main(["bench", str(path), "--captures", str(half), "--json", "--out", str(out), "-q"]) == 0
     )
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
-    assert "images have no labelled object, and something sure is found in 2 of them" in warning
+    assert "images have no labelled object. 2 of them, e.g. " in warning
     assert json.loads(out.read_text())["warnings"] == [warning]
     other = written(tmp_path / "other.json", perfect)
     assert main(["compare", str(path), str(other), "--captures", str(half)]) == 0
@@ -357,12 +357,12 @@ def test_sessions_widen_intervals(coco, captures, blind, tmp_path, capsys):
     )
     assert main([*command, f"{table}:light"]) == 0
     words = capsys.readouterr().out
-    few = "24 images; how sessions differ is not in them, as 2 are fewer than 10."
+    few = "24 images, without variation between sessions (2 sessions, fewer than 10)."
     assert f"95 % intervals are over {few}" in words
     both = ["compare", str(path), str(path), "--captures", str(coco), "--sessions"]
     assert main([*both, f"{table}:day"]) == 0
     assert (
-        "95 % intervals are over 12 sessions of 24 images; how seeds differ"
+        "95 % intervals are over 12 sessions of 24 images, without variation between seeds"
         in capsys.readouterr().out
     )
     assert main([*both, f"{table}:dya"]) == 1
@@ -438,7 +438,7 @@ def test_keypoints_and_masks_are_compared_if_both_have_them():
     }  # fmt: skip
     boxes = {n: tuple(replace(d, keypoints=None, mask=None) for d in of) for n, of in bad.items()}
     assert list(compared(captures, [good], [boxes]).kinds) == ["boxes"]
-    assert "how sessions differ is not in them, as 4 are fewer than 10" in found.intervals_over
+    assert "without variation between sessions (4 sessions, fewer than 10)" in found.intervals_over
 
 
 def test_pixels_are_compared_from_bench_counts():
@@ -523,19 +523,22 @@ def test_masks_and_keypoints_of_other_tools_score_the_same(tmp_path, orientation
 GOOD = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}
 BAD = [
     ("[", "not JSON (Expecting value"),
-    ('{"scores": {}}', "holds no detections: neither a list of COCO results nor what bench --out"),
+    (
+        '{"scores": {}}',
+        "contains no detections. Allowed: a list of COCO results, a file of bench --out",
+    ),
     ('{"detections": []}', "detections.Input should be a valid dictionary (found [])"),
-    ('{"detections": {}}', "says nothing of 24 of 24 images, as "),
-    ('{"detections": {"x.jpg": []}}', "image 'x.jpg' is not in the captures (1 such)."),
-    ([GOOD | {"image_id": 99}], "image_id 99 is not in the captures (1 such)."),
-    ([GOOD | {"category_id": 99}], "category_id 99 is not in the captures (1 such)."),
+    ('{"detections": {}}', "has no entry for 24 of 24 images, e.g. "),
+    ('{"detections": {"x.jpg": []}}', "image 'x.jpg' is not in the captures (1 unknown in all)."),
+    ([GOOD | {"image_id": 99}], "image_id 99 is not in the captures (1 unknown in all)."),
+    ([GOOD | {"category_id": 99}], "category_id 99 is not in the captures (1 unknown in all)."),
     ([GOOD | {"bbox": [1, 1, -5, 5]}], "box [1.0, 1.0, -4.0, 6.0] must be finite, with sides of 0"),
     ([GOOD | {"bbox": [1, 1, 5]}], "[0].bbox"),
     ([GOOD | {"score": "sure"}], "[0].score: Input should be a valid number"),
     ([{"image_id": 1}], "[0].category_id is missing"),
     (
         [{k: v for k, v in GOOD.items() if k != "bbox"}],
-        "[0]: bbox is missing. Write the results as COCO has them.",
+        "[0]: bbox is missing. Write the results in COCO format.",
     ),
     (
         [GOOD | {"segmentation": {"size": [1, 2], "counts": "1"}}],
@@ -543,7 +546,7 @@ BAD = [
     ),
     (
         [GOOD | {"keypoints": [1, 2, 1]}],
-        "[0]: keypoints, but its category does not list their names under 'keypoints'. Write the",
+        "[0]: has keypoints, but its category has no list 'keypoints' with their names. Write the",
     ),
 ]
 
@@ -560,7 +563,7 @@ def test_coco_results_need_coco_ids(sim, tmp_path, capsys):
     path = tmp_path / "found.json"
     path.write_text("[]")
     assert main(["bench", str(path), "--captures", str(sim.root)]) == 1
-    assert "COCO results mean ids of a COCO file" in capsys.readouterr().err
+    assert "COCO results need the ids of a COCO file" in capsys.readouterr().err
 
 
 def test_detection_categories_are_not_renamed(coco, tmp_path, capsys):
@@ -648,9 +651,9 @@ def test_bop_without_targets_uses_all_images_and_visible_boxes(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"scene_id": 9}, "scene_id 9 is not in the captures (1 such)."),
-        ({"scene_id": None}, "scene_id None is not in the captures (1 such)."),
-        ({"category_id": 9}, "category_id 9 is not in the captures (1 such)."),
+        ({"scene_id": 9}, "scene_id 9 is not in the captures (1 unknown in all)."),
+        ({"scene_id": None}, "scene_id None is not in the captures (1 unknown in all)."),
+        ({"category_id": 9}, "category_id 9 is not in the captures (1 unknown in all)."),
         (
             {"bbox": [-9, 5, -5, 9]},
             "[0]: box [-9.0, 5.0, -14.0, 14.0] must be finite, with sides of",

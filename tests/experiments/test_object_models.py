@@ -130,4 +130,4 @@ def test_real_images_have_no_models(rendered, tmp_path):
     told, *_ = export_dataset(
         {"train": captures}, tmp_path / "bop", "bop", create_recorded_models()
     )
-    assert told == "models/ is left out: its scenes do not tell the shapes of its objects"
+    assert told == "models/ is left out: the scenes have no object shapes"

@@ -194,7 +194,7 @@ def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
     assert ("ar" in found) == ("ar_vsd" in found) == has_depth(boxes)
     assert found["ar_mssd"]["second"] == bench(boxes, tmp_path, turned).to_json()["all"]["ar_mssd"]
     assert found["ar_mssd"]["difference"]["value"] == 0.5  # half of the instances are symmetric
-    assert found["intervals_over"].startswith("2 images, too few: ")
+    assert found["intervals_over"].startswith("2 images (fewer than 10: ")
     assert main(command) == 0
     table = capsys.readouterr().out
     assert "ADD(-S)                1.000   0.500  +0.500" in table

@@ -120,8 +120,8 @@ def test_command_runs_selected_variants_and_resumes(recipe, photos, tmp_path, ca
         r"sim without randomization +not run: no recipe of this name with the suffix", table
     )
     assert re.search(r"\nrandomized +0\.\d{3} \(0\.\d{3}-[01]\.\d{3}\) +1\n", table)
-    assert "\nIntervals: 95 %, bootstrap over 4 images, too few: " in table
-    assert "how seeds differ is not in them, which takes two or more" in table
+    assert "\nIntervals: 95 %, bootstrap over 4 images (fewer than 10: " in table
+    assert "without variation between seeds (needs two or more seeds)" in table
     before = {path.name: path.read_bytes() for path in (out / "predictions").iterdir()}
     assert set(before) == {
         "randomized-0.json.gz",

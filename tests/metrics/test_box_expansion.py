@@ -42,8 +42,8 @@ def test_boxes_of_another_habit_are_told(factor, words, before):
     dataset = images()
     told = find_expansion_warning(dataset, found(dataset, factor))
     assert told == (
-        f"sides of found boxes are {words} than those of the labels, in the median. With sides as long, AP50 "
-        f"would be 1.00 instead of {before}. If people draw boxes so, sim2cam tune measures it on labelled images."
+        f"the sides of detected boxes are {words} than the labelled ones (median). With equal sides, AP50 is 1.00 "
+        f"instead of {before}. If the labelling style is intended, run sim2cam tune on labelled images."
     )
     assert told in find_sanity_warnings(dataset, found(dataset, factor))
 
@@ -54,7 +54,7 @@ def test_tuning_is_not_advised_where_other_errors_prevail():
     far = tuple(Detection("a", (0.0, 0.0, 9.0, 9.0), 0.95) for _ in range(20))
     told = find_expansion_warning(dataset, {name: (*each, *far) for name, each in few.items()})
     assert told is not None
-    assert "instead of 0.05. Other errors prevail: tune would not help." in told
+    assert "instead of 0.05. Other errors prevail, so tuning would not help." in told
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.09, 0.93])

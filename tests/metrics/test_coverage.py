@@ -51,6 +51,5 @@ def test_too_few_have_no_neighbourhoods():
     with pytest.raises(UsageError) as error:
         measure_coverage(normal(5, 1), normal(9, 2), rng())
     assert str(error.value) == (
-        "5 pictures and 9 others have no neighbourhoods: more than 5 and one other are needed. Add "
-        "pictures."
+        "coverage needs more than 5 reference images and one candidate, got 5 and 9. Add images."
     )

@@ -250,18 +250,18 @@ def test_compare_is_paired_over_images():
 @pytest.mark.parametrize(
     ("dataset", "predictions", "message"),
     [
-        (captures(), {}, "set: no images to score."),
+        (captures(), {}, "set: no images to score. Add labelled images."),
         (
             captures(Sample("x", Path("x.jpg"), 9, 9, None, "real")),
             {"x": ()},
-            "set: image x has no labels to score against.",
+            "set: image x has no labels to score against. Label or remove it.",
         ),
-        (captures(image("x")), {}, "set: image x was not predicted."),
-        (captures(image("x")), {"x": ()}, "set: no labelled object to score against."),
+        (captures(image("x")), {}, "set: image x has no predictions. Predict all images."),
+        (captures(image("x")), {"x": ()}, "set: no labelled object to score against. Add labelled images."),
         (
             captures(image("x", ("a", (0, 0, 9, 9)))),
             {"x": (Detection("d", (0, 0, 9, 9), 0.5),)},
-            "set: the detector knows category 'd', which is not among a, b, c.",
+            "set: the detector predicts category 'd'. Categories of the dataset: a, b, c.",
         ),
     ],
 )

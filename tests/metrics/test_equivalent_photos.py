@@ -95,7 +95,7 @@ def test_a_curve_that_falls_is_told_and_noise_is_not():
     sure = estimate_equivalent_images(PHOTOS, curve_of(falling, noise=0.01), constant(0.65))
     assert sure.decreases == ((25, 50),)
     assert sure.describe().endswith(
-        "real photos; the curve is not monotone, it falls from 25 to 50 photos: do not rely on it"
+        "real photos; unreliable, as the learning curve falls from 25 to 50 photos"
     )
     unsure = estimate_equivalent_images(PHOTOS, curve_of(falling, noise=0.2), constant(0.65))
     assert unsure.decreases == ()

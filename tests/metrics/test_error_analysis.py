@@ -149,8 +149,8 @@ def test_images_that_nobody_labelled_are_told_by_what_is_found_there():
     assert find_unlabelled_warning(some, {"x": (sure,), "y": (unsure,), "z": ()}) is None
     found = {"x": (sure,), "y": (unsure,), "z": (sure,)}
     assert find_unlabelled_warning(some, found) == (
-        "2 of 3 images have no labelled object, and something sure is found in 1 of them, as z: it counts as wrong. "
-        "Leave out images that nobody has labelled."
+        "2 of 3 images have no labelled object. 1 of them, e.g. z, have confident detections, which count as errors. "
+        "Remove images that are not labelled."
     )
     assert find_sanity_warnings(some, found) == (find_unlabelled_warning(some, found),)
 
@@ -163,13 +163,13 @@ def test_boxes_that_are_shares_or_outside_their_pictures_are_told():
     assert find_box_warning(right, found) is None
     assert find_box_warning(right, {"x": (), "y": ()}) is None
     shares = {"x": (Detection("a", (0.1, 0.1, 0.5, 0.5), 0.9),), "y": ()}
-    assert "all found boxes end within 0.5 pixels of the corner" in find_box_warning(right, shares)
+    assert "no coordinate of the detected boxes exceeds 0.5" in find_box_warning(right, shares)
     small = captures(image("x", label("a", (0.1, 0.1, 0.5, 1.0))))
-    assert "all labelled boxes end within 1 pixels" in find_box_warning(small, {"x": found["x"]})
+    assert "no coordinate of the labelled boxes exceeds 1:" in find_box_warning(small, {"x": found["x"]})
     away = {"x": found["x"], "y": (Detection("a", (5000, 10, 5050, 50), 0.9),)}
     assert find_box_warning(right, away) == (
-        "1 of 2 found boxes lie wholly outside their pictures, as in y. Are they of pictures of this size, and "
-        "x, y, width, height?"
+        "1 of 2 detected boxes lie outside their images, e.g. in y. Check the image size and that boxes are x, y, "
+        "width, height."
     )
 
 

@@ -135,5 +135,5 @@ def test_what_is_too_small_is_refused():
     with pytest.raises(UsageError) as error:
         compute_image_statistics(np.zeros((63, 100, 3), np.uint8))
     assert str(error.value) == (
-        "a picture of 100 x 63 pixels is too small to look at. Both sides need 64."
+        "an image of 100 x 63 pixels is too small for statistics. Both sides must be at least 64 pixels."
     )

@@ -171,10 +171,10 @@ def test_what_cannot_be_scored_is_refused():
     others = mug(PLACES, names=("a", "b", "c"))
     bare = Dataset(Path("set"), ("mug",), (Sample("x", Path("x.jpg"), 9, 9, (), "real"),))
     table = [
-        (others, "set: keypoints of category 'mug' are called rim, handle, foot, but those that were "
-         "found a, b, c. Rename either."),
-        ((bare, {"x": ()}), "set: no labelled keypoint to score against."),
-        ((bare, {}), "set: image x was not predicted."),
+        (others, "set: labelled keypoints of category 'mug' are rim, handle, foot, predicted ones "
+         "a, b, c. Use the same names."),
+        ((bare, {"x": ()}), "set: no labelled keypoint to score against. Add keypoint labels."),
+        ((bare, {}), "set: image x has no predictions. Predict all images."),
     ]  # fmt: skip
     for (dataset, predictions), message in table:
         with pytest.raises(InputError) as caught:

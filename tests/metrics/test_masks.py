@@ -145,4 +145,4 @@ def test_masks_count_and_boxes_do_not():
         assert (score.ap50.value, score.ap.value) == pytest.approx((ap50, ap))
     with pytest.raises(InputError) as caught:
         evaluate_masks(dataset, {"x": (right,)}, {"x": [None]}, rng=np.random.default_rng(0))
-    assert str(caught.value) == "set: no labelled mask to score against."
+    assert str(caught.value) == "set: no labelled mask to score against. Add mask labels."

@@ -11,7 +11,7 @@ from sim2cam.metrics.bootstrap import bootstrap_estimate, sample_bootstrap_count
 from sim2cam.metrics.detection import Detection, evaluate_detections
 from sim2cam.metrics.resampling import MIN_UNITS, group_images, make_group_units, make_image_units
 
-FEW = ", too few: intervals over fewer than 10 are too narrow, and p-values too low"
+FEW = " (fewer than 10: intervals are too narrow and p-values too low)"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def in_sessions(number, each):
         (in_sessions(10, 2), "10 sessions of 20 images"),
         (
             in_sessions(9, 2),
-            "18 images; how sessions differ is not in them, as 9 are fewer than 10",
+            "18 images, without variation between sessions (9 sessions, fewer than 10)",
         ),
         (in_sessions(9, 1), f"9 images{FEW}"),
         (in_sessions(2, 3), f"6 images{FEW}"),

@@ -87,7 +87,7 @@ def test_without_background_there_is_no_score_of_it():
 
 def test_without_masks_nothing_is_scored():
     data = dataset(label("a"))
-    message = "set: no labelled mask to score against."
+    message = "set: no labelled mask to score against. Add mask labels."
     with pytest.raises(InputError) as caught:
         scored(data, {"x": {}}, {"x": [None]})
     assert str(caught.value) == message
@@ -107,6 +107,6 @@ def test_what_is_counted_is_what_occurs():
     with pytest.raises(InputError) as caught:
         check_pixel_confusions(data, counts, moved)
     assert str(caught.value) == (
-        "set: image x has other labelled pixels than those that were counted. Run bench with the weights "
-        "again."
+        "set: the labelled pixels of image x have changed since the predictions were made. Run bench "
+        "with the weights again."
     )

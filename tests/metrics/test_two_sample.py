@@ -156,12 +156,11 @@ def test_scale_makes_deviations_one_and_leaves_what_never_varies():
 BAD = [
     (
         (12, 6), (9, 6),
-        "sets of 12 and 9 pictures tell nothing: 10 of each are needed. Add pictures.",
+        "sets of 12 and 9 images are too small. Each needs 10 or more images.",
     ),
     (
         (12, 6), (12, 5),
-        "features of shapes (12, 6) and (12, 5) cannot be held against each other. Take the same "
-        "features of both.",
+        "features of shapes (12, 6) and (12, 5) do not match. Use the same features for both sets.",
     ),
 ]  # fmt: skip
 

@@ -1,1 +1,1 @@
-"""Formats of other tools: one module writes and reads each."""
+"""Readers and writers of dataset formats of other tools."""

@@ -1,4 +1,4 @@
-"""Shapes that people draw in labelling tools, as labels."""
+"""Conversion of shapes of annotation tools to labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sim2cam.geometry.run_length import RleMask
 
 
 class ShapeConverter:
-    """Turn shapes into labels, and count shapes that are changed or left out."""
+    """Converter of shapes to labels, which counts changed and skipped shapes."""
 
     def __init__(self) -> None:
         self._rotated_count = 0
@@ -25,10 +25,10 @@ class ShapeConverter:
         """Return the label of a box that is rotated about its centre.
 
         Args:
-            category: of the object.
-            box: before it is rotated, as x0, y0, x1, y1.
+            category: category name.
+            box: box before rotation, as x0, y0, x1, y1.
             size: width and height of the image.
-            rotation_deg: of the box.
+            rotation_deg: rotation of the box, degrees.
 
         Raises:
             ValueError: the box is empty or lies outside the image.
@@ -39,8 +39,8 @@ class ShapeConverter:
             self._rotated_count += 1
             box = bound_rotated_box(box, rotation_deg)
         left, top, right, bottom = box
-        inside = left < width and top < height and right > 0 and bottom > 0
-        if not (is_valid_box((x0, y0, x1, y1)) and inside):
+        is_inside = left < width and top < height and right > 0 and bottom > 0
+        if not (is_valid_box((x0, y0, x1, y1)) and is_inside):
             raise ValueError(
                 f"the box from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) is empty or outside the image of "
                 f"{width}x{height} pixels."
@@ -53,12 +53,12 @@ class ShapeConverter:
         """Return the label of an object of one or several polygons.
 
         Args:
-            category: of the object.
-            polygons: x, y, x, y, ... of the corners of each.
+            category: category name.
+            polygons: corners x, y, x, y, ... of each polygon.
             size: width and height of the image.
 
         Raises:
-            ValueError: the polygons are no polygons, are empty or lie outside the image.
+            ValueError: a polygon is invalid, empty or outside the image.
         """
         mask = parse_segmentation([list(polygon) for polygon in polygons], size[::-1])
         xs = [x for polygon in polygons for x in polygon[::2]]
@@ -67,11 +67,11 @@ class ShapeConverter:
         return label if mask is None else _attach_mask(label, mask)
 
     def skip(self, kind: str) -> None:
-        """Count a shape of a kind that is not read."""
+        """Count a shape of an unsupported kind."""
         self._skipped_counts[kind] += 1
 
     def list_warnings(self) -> list[str]:
-        """Return notes on shapes that were changed or left out."""
+        """Return notes on changed and skipped shapes."""
         notes = []
         if self._rotated_count:
             notes.append(
@@ -89,6 +89,6 @@ class ShapeConverter:
 
 
 def _attach_mask(label: ObjectLabel, mask: RleMask) -> ObjectLabel:
-    """Return a label with a mask, unless the mask is thinner than a pixel and so empty."""
+    """Return a label with a mask, unless the mask is empty (thinner than a pixel)."""
     area = mask.compute_area_px()
     return replace(label, mask=mask, area_px=float(area)) if area else label

@@ -1,4 +1,4 @@
-"""CVAT for images 1.1: ``annotations.xml`` with the shapes of all images, which lie in ``images/``."""
+"""CVAT for images 1.1: ``annotations.xml`` with the shapes of all images in ``images/``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANNOTATION_FILE = "annotations.xml"
 _MAX_BYTES = 1_000_000_000
 _HEAD_BYTES = 4096
 _SPLIT_NAMES = {"default": "train", "validation": "val"}
-_IMAGE_LEVEL_TAGS = ("tag",)  # of whole images
+_IMAGE_LEVEL_TAGS = ("tag",)  # tags of whole images, without shape
 
 
 def is_cvat(path: Path) -> bool:
@@ -43,57 +43,57 @@ def is_cvat(path: Path) -> bool:
 
 
 def read_cvat(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
-    """Return the images of a CVAT XML file, each subset as a part, ``default`` as ``train``.
+    """Return the images of a CVAT XML file, each subset as a split, ``default`` as ``train``.
 
-    Boxes, polygons and masks are read, other shapes are left out with a warning. Of rotated boxes the boxes
-    around them are read. Categories are the labels of the task, in its order.
+    Boxes, polygons and masks are read, other shapes are left out with a warning. Rotated boxes are
+    replaced by their bounding boxes. Categories are the labels of the task, in its order.
 
     Args:
         path: the file, or its folder.
-        origin: how the images were made.
-        skip_invalid: leave flawed labels out with a warning.
+        origin: origin of the images.
+        skip_invalid: leave invalid labels out with a warning.
 
     Raises:
-        InputError: a file is missing, broken or contradicts itself, or lies outside the folder.
+        InputError: a file is missing, broken, inconsistent, or outside the folder.
     """
     path = path / ANNOTATION_FILE if path.is_dir() else path
-    problems, shapes = AnnotationErrors(path, skip_invalid=skip_invalid), ShapeConverter()
-    tree = parse_xml(path, "annotations", _MAX_BYTES)
-    if tree.find("track") is not None:
+    problems, converter = AnnotationErrors(path, skip_invalid=skip_invalid), ShapeConverter()
+    root = parse_xml(path, "annotations", _MAX_BYTES)
+    if root.find("track") is not None:
         raise InputError(
-            path, "holds tracks of a video. Export the task as 'CVAT for images 1.1' or COCO."
+            path, "contains video tracks. Export the task as 'CVAT for images 1.1' or COCO."
         )
-    categories = validate_categories(path, list(_list_task_labels(tree)))
-    read: list[tuple[Element, OrientedImage]] = []
-    listed: set[Path] = set()
-    for entry in tree.findall("image"):
+    categories = validate_categories(path, list(_list_task_labels(root)))
+    entries: list[tuple[Element, OrientedImage]] = []
+    read_paths: set[Path] = set()
+    for entry in root.findall("image"):
         with problems.collect():
-            read.append((entry, _read_image(path, entry, listed)))
-    if not read and not problems.has_errors:
-        raise InputError(path, "lists no image. Export the task with its images.")
-    parts: dict[str, list[Sample]] = defaultdict(list)
-    turned = detect_stored_pixel_labels(path, [photo for _, photo in read])
-    for (entry, photo), is_turned in zip(read, turned, strict=True):
+            entries.append((entry, _read_image(path, entry, read_paths)))
+    if not entries and not problems.has_errors:
+        raise InputError(path, "contains no images. Export the task with its images.")
+    splits: dict[str, list[Sample]] = defaultdict(list)
+    are_stored = detect_stored_pixel_labels(path, [photo for _, photo in entries])
+    for (entry, photo), is_stored in zip(entries, are_stored, strict=True):
         objects: list[ObjectLabel] = []
         for number, shape in enumerate(entry):
             with problems.collect():
-                size = photo.get_size(is_turned)
-                objects += _convert_shape(path, photo, number, shape, size, shapes)
-        if is_turned:
+                size = photo.get_size(is_stored)
+                objects += _convert_shape(path, photo, number, shape, size, converter)
+        if is_stored:
             objects = [photo.orient_label(label) for label in objects]
         subset = entry.get("subset", "").lower() or "default"
         sample = Sample(photo.name, photo.path, *photo.upright_size, tuple(objects), origin)
-        parts[_SPLIT_NAMES.get(subset, subset)].append(sample)
+        splits[_SPLIT_NAMES.get(subset, subset)].append(sample)
     problems.report()
-    if shapes.list_warnings():
-        warnings.warn(f"{path}: {' '.join(shapes.list_warnings())}", RepairWarning, stacklevel=2)
+    if converter.list_warnings():
+        warnings.warn(f"{path}: {' '.join(converter.list_warnings())}", RepairWarning, stacklevel=2)
     return assign_scene_per_image(
-        {name: Dataset(path.parent, categories, tuple(part)) for name, part in parts.items()}
+        {name: Dataset(path.parent, categories, tuple(samples)) for name, samples in splits.items()}
     )
 
 
 def _list_task_labels(tree: Element) -> Iterator[str]:
-    """Yield the names of the labels in the order of the task, or else those that occur, sorted."""
+    """Yield the label names in the order of the task, then undeclared ones, sorted."""
     names = [name.text or "" for name in tree.iterfind("meta//labels/label/name")]
     used = {shape.get("label", "") for shape in tree.iterfind("image/*[@label]")}
     yield from dict.fromkeys([*names, *sorted(used)])
@@ -106,16 +106,18 @@ def _read_image(path: Path, entry: Element, read_paths: set[Path]) -> OrientedIm
         raise InputError(path, f"image {problem or f'{name!r:.80} lies outside the folder.'}")
     root, subset = path.parent, entry.get("subset", "")
     folders = [root / "images", root / "images" / subset, root, root / subset]
-    found = next((folder / name for folder in folders if is_file(folder / name)), None)
-    if found is None:
+    image_path = next((folder / name for folder in folders if is_file(folder / name)), None)
+    if image_path is None:
         raise InputError(
-            path, f"there is no image '{name}' in images/ beside this file. Copy it there."
+            path, f"image '{name}' is missing in images/ next to this file. Copy it there."
         )
-    if found in read_paths:
+    if image_path in read_paths:
         raise InputError(path, f"image {name} is listed twice.")
-    read_paths.add(found)
+    read_paths.add(image_path)
     size = tuple(int(_parse_attribute(path, name, entry, side)) for side in ("width", "height"))
-    return read_oriented_image(path, found.relative_to(root).as_posix(), found, (size[0], size[1]))
+    return read_oriented_image(
+        path, image_path.relative_to(root).as_posix(), image_path, (size[0], size[1])
+    )
 
 
 def _parse_attribute(
@@ -127,23 +129,23 @@ def _parse_attribute(
 def _convert_shape(
     path: Path,
     image: OrientedImage,
-    number: int,
+    index: int,
     shape: Element,
     size: tuple[int, int],
     converter: ShapeConverter,
 ) -> Iterator[ObjectLabel]:
-    """Yield the label of a shape; none for shapes that are not read."""
+    """Yield the label of a shape; nothing for unsupported shapes."""
     category = shape.get("label", "")
-    place = f"image {image.name}: shape {number} ({category})"
+    location = f"image {image.name}: shape {index} ({category})"
     if not category:
-        raise InputError(path, f"{place}: it has no label.")
+        raise InputError(path, f"{location}: label is missing.")
     try:
         if shape.tag == "box":
             sides = (
-                _parse_attribute(path, place, shape, key) for key in ("xtl", "ytl", "xbr", "ybr")
+                _parse_attribute(path, location, shape, key) for key in ("xtl", "ytl", "xbr", "ybr")
             )
             x0, y0, x1, y1 = sides
-            rotation_deg = _parse_attribute(path, place, shape, "rotation", "0")
+            rotation_deg = _parse_attribute(path, location, shape, "rotation", "0")
             yield converter.convert_box(category, (x0, y0, x1, y1), size, rotation_deg)
         elif shape.tag == "polygon":
             corners = _parse_numbers(shape.get("points", "").replace(";", ","))
@@ -153,32 +155,34 @@ def _convert_shape(
         elif shape.tag not in _IMAGE_LEVEL_TAGS:
             converter.skip(shape.tag[:40])
     except ValueError as error:
-        raise InputError(path, f"{place}: {error}") from error
+        raise InputError(path, f"{location}: {error}") from error
 
 
 def _convert_mask(category: str, shape: Element, size: tuple[int, int]) -> ObjectLabel:
-    """Return the label of a mask: runs of pixels outside and inside by turns, over the rows of a box."""
+    """Return the label of a mask, run-length encoded over the rows of a box, background first."""
     sides = [_parse_numbers(shape.get(key, "")) for key in ("left", "top", "width", "height")]
     left, top, width, height = (int(side[0]) for side in sides)
     runs = np.array(_parse_numbers(shape.get("rle", "")))
-    fits = left >= 0 and top >= 0 and left + width <= size[0] and top + height <= size[1]
-    if not fits or min(width, height) < 1 or runs.min() < 0 or runs.sum() != width * height:
-        raise ValueError("the runs of its mask do not fill its box in the image.")
+    is_in_image = left >= 0 and top >= 0 and left + width <= size[0] and top + height <= size[1]
+    if not is_in_image or min(width, height) < 1 or runs.min() < 0 or runs.sum() != width * height:
+        raise ValueError(
+            "the runs of the mask do not match its box, or the box lies outside the image."
+        )
     mask = np.zeros(size[::-1], bool)
-    inside = np.repeat(np.arange(len(runs)) % 2 == 1, runs.astype(np.int64))
-    mask[top : top + height, left : left + width] = inside.reshape(height, width)
+    is_inside = np.repeat(np.arange(len(runs)) % 2 == 1, runs.astype(np.int64))
+    mask[top : top + height, left : left + width] = is_inside.reshape(height, width)
     box = mask_to_box(mask)
     if box is None:
-        raise ValueError("its mask is empty.")
+        raise ValueError("the mask is empty.")
     return ObjectLabel(category, box, float(mask.sum()), mask=RleMask.from_mask(mask))
 
 
 def _parse_numbers(text: str) -> list[float]:
-    """Return the numbers of a text, which are separated by commas."""
+    """Return the numbers of a comma-separated list."""
     try:
         numbers = [float(word) for word in text.split(",")]
     except ValueError:
         numbers = [math.nan]
     if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"'{text[:40]}' is not all numbers.")
+        raise ValueError(f"'{text[:40]}' is not a list of numbers.")
     return numbers

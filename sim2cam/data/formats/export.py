@@ -1,4 +1,4 @@
-"""Exporting: a data set, in parts or whole, to a folder in the format of other tools."""
+"""Export of a dataset to a folder in the format of another tool."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ WRITERS: dict[FormatName, FormatWriter] = {
     "kitti": write_kitti,
     "webdataset": write_webdataset,
 }
-"""Each takes the parts by name, all with the same categories, and a new folder to fill, and may return
-what it changed; that of BOP takes more."""
+"""Writers by format. Each takes splits by name with equal categories and a new folder, and may return notes on changes. BOP's writer takes a model source too."""
 
 
 def export_dataset(
@@ -44,68 +43,68 @@ def export_dataset(
     *,
     overwrite: bool = False,
 ) -> tuple[str, ...]:
-    """Write a data set and its card into a new folder, which appears whole; returns what it lacks, or
-    what was changed to fit the format.
+    """Write a dataset and its card to a new folder atomically and return notes on changes and omissions.
 
     Args:
-        splits: by name, as ``algebra.split`` gives them; a whole data set is one part, ``train``.
-        out: the folder.
-        format_name: the format.
-        model_source: of the objects, for BOP's models; None where they are unknown.
+        splits: datasets by name, as from ``set_operations.split_by_scene``; a whole dataset is one split,
+            ``train``.
+        out: output folder.
+        format_name: output format.
+        model_source: object models for BOP; None if unknown.
         overwrite: replace an earlier export.
 
     Raises:
-        UsageError: a part whose name cannot be that of a folder, or that the format does not know.
-        InputError: labels that are not there or do not fit the format, or a broken picture.
+        UsageError: the name of a split is invalid, or the format does not support it.
+        InputError: labels are missing or do not fit the format, or an image is broken.
         OutputError: the folder is not empty or cannot be written.
     """
     for name in splits:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-            raise UsageError(f"a part named '{name}': use letters, digits, _ and - only.")
+            raise UsageError(f"invalid split name '{name}'. Use letters, digits, _ and - only.")
     with _create_folder(out, overwrite=overwrite) as folder:
         if format_name == "bop":
-            lacks = write_bop(splits, folder, model_source)
+            notes = write_bop(splits, folder, model_source)
         else:
-            lacks = WRITERS[format_name](splits, folder) or ()
+            notes = WRITERS[format_name](splits, folder) or ()
         write_card(build_card(*splits.values()), folder)
-    return lacks
+    return notes
 
 
 @contextmanager
 def _create_folder(out: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary folder, which takes its name when it is filled and is removed when that fails."""
+    """Yield a temporary folder that is renamed to the output when complete and removed on failure."""
     out = out.resolve()
     check_output_folder(out, overwrite=overwrite)
-    part, replaced = (
+    temporary, replaced = (
         out.with_name(out.name + files.TEMPORARY_SUFFIX),
         files.make_temporary_path(out),
     )
-    with files.lock_folder(part):
-        files.clear_folder(part)  # what a killed export left
+    with files.lock_folder(temporary):
+        files.clear_folder(temporary)  # remains of a killed export
         try:
-            yield part
+            yield temporary
             with files.convert_write_errors(out):
-                (part / files.LOCK_NAME).unlink()
-                files.sync_tree(part)
+                (temporary / files.LOCK_NAME).unlink()
+                files.sync_tree(temporary)
                 if out.exists():
                     out.rename(replaced)
-                part.rename(out)
+                temporary.rename(out)
                 files.sync_folder(out.parent)
         finally:
-            for left in (part, replaced):
-                if left.exists():
-                    files.remove_path(left)
+            for path in (temporary, replaced):
+                if path.exists():
+                    files.remove_path(path)
 
 
 def check_output_folder(out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that is not empty, unless it is an earlier export that may be replaced.
+    """Raise if a folder is not empty, unless it is an earlier export and ``overwrite`` is set.
 
     Raises:
-        OutputError: saying which.
+        OutputError: the folder may not be replaced.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not (out / CARD).is_file() or (out / HEADER).is_file():
-        raise OutputError(out, "is not empty, and no export. Choose another --out.")
+        raise OutputError(out, "is not empty and not an export. Choose another --out.")
     if not overwrite:
         raise OutputError(out, "is not empty. Choose another --out, or add --overwrite.")

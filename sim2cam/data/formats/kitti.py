@@ -1,9 +1,8 @@
-"""KITTI's object labels (Geiger et al. 2012): boxes, and how much of an object is seen.
+"""KITTI object labels (Geiger et al. 2012): boxes, truncation and occlusion.
 
-What it has for boxes in space takes for granted that objects stand upright before a level camera:
-one angle says how they are turned. Objects that lie on a table any way up do not fit, so those
-fields hold what KITTI's own ``DontCare`` regions hold there, and pose, extent and mask are lost;
-COCO and BOP keep them. They are not read either.
+KITTI's 3D boxes assume upright objects in front of a level camera: one angle gives the rotation.
+Objects on a table in any pose do not fit, so these fields have the values of KITTI's ``DontCare``
+regions. Poses, sizes and masks are neither written nor read; COCO and BOP keep them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sim2cam.geometry.boxes import Box, is_inside_image
 
 IMAGE_FOLDER, LABEL_FOLDER, CATEGORY_FILE = "image_2", "label_2", "categories.txt"
 _LAYOUTS = {IMAGE_FOLDER: LABEL_FOLDER, "rgb": "object_detection"}
-"""Folders of images and of their labels; the second are those of Omniverse Replicator."""
+"""Folders of images and of their labels, of KITTI and of Omniverse Replicator."""
 _DONT_CARE = "DontCare"
 _OCCLUSION_LEVELS: dict[int, Literal[0, 1, 2]] = {0: 0, 1: 1, 2: 2}
 _SPLIT_NAMES = {"training": "train", "testing": "test"}
@@ -39,68 +38,65 @@ _FULLY_VISIBLE, _PARTLY_OCCLUDED, _LARGELY_OCCLUDED, _UNKNOWN_OCCLUSION = range(
 
 
 def write_kitti(splits: Mapping[str, Dataset], folder: Path) -> tuple[str, ...]:
-    """Fill a folder with ``PART/image_2/``, ``PART/label_2/`` and ``PART/samples.txt``, the names;
-    returns what it changed.
+    """Write ``SPLIT/image_2/``, ``SPLIT/label_2/`` and ``SPLIT/samples.txt`` (names); return notes on changes.
 
-    A box names its first and its last pixel, from 0. Truncation and occlusion are those of the labels;
-    where they have none, truncation is 0 where the whole box is known to lie inside the picture and
-    else unknown, -1, and occlusion is 0 from 95 % seen, 1 from half, 2 below (KITTI gives no numbers;
-    these are our choice), 3 where unknown. Groups are ``DontCare``. Names of several words have ``_``
-    between them, as lines take one; ``PART/categories.txt`` then says which they were.
+    Boxes are the first and last pixel, from 0. Unknown truncation is 0 if the amodal box lies
+    inside the image, else -1. Unknown occlusion is 0 from a visible fraction of 0.95, 1 from 0.5,
+    else 2 (our choice, as KITTI defines no fractions), 3 without a fraction. Crowds are
+    ``DontCare``. Spaces in category names become ``_``; ``SPLIT/categories.txt`` maps them back.
 
     Raises:
-        InputError: an image without labels or that cannot be read, or categories that would get one
-            name.
+        InputError: an image is unlabelled or unreadable, or two categories get the same name.
         OutputError: the folder cannot be written.
     """
-    words = _make_category_words(next(iter(splits.values())))
-    changed = {category: word for category, word in words.items() if category != word}
+    category_words = _make_category_words(next(iter(splits.values())))
+    renamed = {category: word for category, word in category_words.items() if category != word}
     for name, dataset in splits.items():
-        if changed:
-            text = "".join(f"{word} {category}\n" for category, word in changed.items())
+        if renamed:
+            text = "".join(f"{word} {category}\n" for category, word in renamed.items())
             write_bytes(folder / name / CATEGORY_FILE, text.encode())
         for number, sample in enumerate(dataset.samples):
             objects = require_labels(dataset, sample)
             lines = [
-                f"{words[label.category]} {_format_object(label, sample)}\n"
+                f"{category_words[label.category]} {_format_object(label, sample)}\n"
                 for label in objects
                 if not label.is_crowd
             ]
-            groups = dict.fromkeys(
+            crowds = dict.fromkeys(
                 f"{_format_dont_care(label)}\n" for label in objects if label.is_crowd
             )
             stem = f"{number:06d}"
             write_bytes(folder / f"{name}/{IMAGE_FOLDER}/{stem}.png", encode_upright_png(sample))
-            labels = "".join([*lines, *groups])
+            labels = "".join([*lines, *crowds])
             write_bytes(folder / f"{name}/{LABEL_FOLDER}/{stem}.txt", labels.encode())
         names = "".join(f"{number:06d} {s.name}\n" for number, s in enumerate(dataset.samples))
         write_bytes(folder / f"{name}/samples.txt", names.encode())
-    if not changed:
+    if not renamed:
         return ()
     return (
-        f"KITTI's names are one word: {', '.join(changed.values())}; {CATEGORY_FILE} says which",
+        f"category names without spaces: {', '.join(renamed.values())}; {CATEGORY_FILE} has the original names",
     )
 
 
 def _make_category_words(dataset: Dataset) -> dict[str, str]:
-    """Return the names that lines have, by category."""
-    found: dict[str, str] = {}
+    """Return the one-word name of each category."""
+    words: dict[str, str] = {}
     for category in dataset.categories:
         word = "_".join(category.split())
-        if word in ("", _DONT_CARE, *found.values()):
+        if word in ("", _DONT_CARE, *words.values()):
             raise InputError(
                 dataset.root,
-                f"category '{category}': KITTI takes one word, but '{word}' is that of something else. "
+                f"category '{category}': its name without spaces, '{word}', is reserved or used twice. "
                 "Rename it, or choose another format.",
             )
-        found[category] = word
-    return found
+        words[category] = word
+    return words
 
 
 def _format_object(label: ObjectLabel, sample: Sample) -> str:
-    """Return what follows the name in an object's line."""
-    seen = f"{_estimate_truncation(label, sample):g} {_estimate_occlusion(label)}"
-    return f"{seen} {_UNKNOWN_ANGLE} {_format_box(label)} {_UNKNOWN_BOX}"
+    """Return the columns after the name of an object's line."""
+    visibility = f"{_estimate_truncation(label, sample):g} {_estimate_occlusion(label)}"
+    return f"{visibility} {_UNKNOWN_ANGLE} {_format_box(label)} {_UNKNOWN_BOX}"
 
 
 def _format_dont_care(label: ObjectLabel) -> str:
@@ -117,8 +113,8 @@ def _estimate_truncation(label: ObjectLabel, sample: Sample) -> float:
         return label.truncation
     if label.box_amodal_xyxy is None:
         return _UNKNOWN_TRUNCATION
-    is_whole = is_inside_image(label.box_amodal_xyxy, sample.width, sample.height)
-    return 0 if is_whole else _UNKNOWN_TRUNCATION
+    is_inside = is_inside_image(label.box_amodal_xyxy, sample.width, sample.height)
+    return 0 if is_inside else _UNKNOWN_TRUNCATION
 
 
 def _estimate_occlusion(label: ObjectLabel) -> int:
@@ -136,7 +132,7 @@ def _estimate_occlusion(label: ObjectLabel) -> int:
 
 @dataclass(frozen=True)
 class _LabelRow:
-    """A line of a file of labels; the category of a group is ``DontCare``."""
+    """A line of a label file; the category of a crowd is ``DontCare``."""
 
     category: str
     box_xyxy: Box
@@ -145,25 +141,26 @@ class _LabelRow:
 
 
 def is_kitti(path: Path) -> bool:
-    """Return whether a path is a folder with ``image_2/``, as KITTI has it, or with ``rgb/`` and
-    ``object_detection/``, as Omniverse Replicator writes it, or of such folders.
+    """Return whether a path is a KITTI dataset or split, or one of Omniverse Replicator.
+
+    KITTI has folders ``image_2/``, Omniverse Replicator ``rgb/`` and ``object_detection/``.
     """
     return bool(_find_image_folders(path))
 
 
 def _find_image_folders(root: Path) -> dict[str, Path]:
-    """Return the folders of images by part, for a data set or one part of it."""
-    own = _find_image_folder(root)
-    below = map(
+    """Return the image folder of each split, for a dataset or one split of it."""
+    root_images = _find_image_folder(root)
+    split_images = map(
         _find_image_folder, (path.parent for name in _LAYOUTS for path in root.glob(f"*/{name}"))
     )
-    found = sorted(filter(None, [own] if own else below))
-    parts = {_SPLIT_NAMES.get(path.parent.name, path.parent.name): path for path in found}
-    return parts if len(parts) == len(found) else {path.parent.name: path for path in found}
+    folders = sorted(filter(None, [root_images] if root_images else split_images))
+    splits = {_SPLIT_NAMES.get(path.parent.name, path.parent.name): path for path in folders}
+    return splits if len(splits) == len(folders) else {path.parent.name: path for path in folders}
 
 
 def _find_image_folder(folder: Path) -> Path | None:
-    """Return the folder of images in the folder of a part."""
+    """Return the image folder of a split."""
     for name, labels in _LAYOUTS.items():
         if (folder / name).is_dir() and (name == IMAGE_FOLDER or (folder / labels).is_dir()):
             return folder / name
@@ -171,66 +168,69 @@ def _find_image_folder(folder: Path) -> Path | None:
 
 
 def read_kitti(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
-    """Return the parts of a data set, ``training`` as ``train`` and ``testing`` as ``test``.
+    """Return the splits of a dataset, ``training`` as ``train`` and ``testing`` as ``test``.
 
-    A part without labels was never labelled. A ``DontCare`` region is a group of each category:
-    what lies in it is neither trained on nor scored. Categories are those that occur, sorted, with the
-    names that ``categories.txt`` gives them where our export wrote one.
+    A split without labels is unlabelled. A ``DontCare`` region is a crowd of every category:
+    neither trained on nor scored. Categories are the names that occur, sorted, restored from
+    ``categories.txt`` if present.
 
     Args:
         root: the folder.
-        origin: how the images were made.
-        skip_invalid: leave flawed annotations out with a warning.
+        origin: origin of the images.
+        skip_invalid: leave invalid annotations out with a warning.
 
     Raises:
-        InputError: a file is missing, broken or contradicts itself.
+        InputError: a file is missing, broken or inconsistent.
     """
     problems = AnnotationErrors(root, skip_invalid=skip_invalid)
     rows: dict[str, dict[Path, list[_LabelRow] | None]] = {}
-    for part, pictures in _find_image_folders(root).items():
-        names = _read_category_names(pictures.parent / CATEGORY_FILE)
-        rows[part] = {path: _read_labels(path, names, problems) for path in _list_images(pictures)}
+    for split, folder in _find_image_folders(root).items():
+        names = _read_category_names(folder.parent / CATEGORY_FILE)
+        rows[split] = {path: _read_labels(path, names, problems) for path in _list_images(folder)}
     problems.report()
-    listed = [row for part in rows.values() for found in part.values() for row in found or ()]
-    categories = tuple(sorted({row.category for row in listed} - {_DONT_CARE}))
-    parts = {
+    image_rows = [labels for split_rows in rows.values() for labels in split_rows.values()]
+    names_in_use = {row.category for labels in image_rows for row in labels or ()}
+    categories = tuple(sorted(names_in_use - {_DONT_CARE}))
+    splits = {
         name: Dataset(
             root,
             categories,
             tuple(
-                _build_sample(path, root, found, categories, origin) for path, found in part.items()
+                _build_sample(path, root, labels, categories, origin)
+                for path, labels in split_rows.items()
             ),
         )
-        for name, part in rows.items()
+        for name, split_rows in rows.items()
     }
-    return assign_scene_per_image(parts)
+    return assign_scene_per_image(splits)
 
 
 def _list_images(folder: Path) -> list[Path]:
-    found = (
+    files = (
         p for p in folder.iterdir() if p.suffix.lower() in images.IMAGE_SUFFIXES and p.is_file()
     )
-    paths = sorted(p for p in found if p.name[0] != ".")
+    paths = sorted(p for p in files if p.name[0] != ".")
     if not paths:
-        raise InputError(folder, "no images in it. Copy the data set again.")
+        raise InputError(folder, "contains no images. Copy the dataset again.")
     return paths
 
 
 def _read_category_names(path: Path) -> dict[str, str]:
-    """Return the names of categories by the word that stands for each in lines."""
+    """Return the category names by their one-word names."""
     if not path.is_file():
         return {}
-    found = {}
+    names = {}
     for number, line in enumerate(
         read_text(path, _MAX_BYTES, "list of names").splitlines(), start=1
     ):
         word, _, category = line.strip().partition(" ")
-        if not category or word == _DONT_CARE or word in found:
+        if not category or word == _DONT_CARE or word in names:
             raise InputError(
-                path, f"line {number}: '{line[:60]}' is not a new word and its name. {_HINT}"
+                path,
+                f"line {number}: '{line[:60]}' must be a unique word and a category name. {_HINT}",
             )
-        found[word] = category
-    return found
+        names[word] = category
+    return names
 
 
 def _read_labels(
@@ -241,9 +241,11 @@ def _read_labels(
         return None
     path = folder / f"{image.stem}.txt"
     if not path.is_file():
-        raise InputError(path, f"missing, of {image.name}. Add it, empty where nothing is seen.")
+        raise InputError(
+            path, f"missing label file of {image.name}. Add it, empty for an image without objects."
+        )
     width, height = images.read_size(image)
-    lines = read_text(path, _MAX_BYTES, "file of labels").splitlines()
+    lines = read_text(path, _MAX_BYTES, "label file").splitlines()
     rows = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -257,12 +259,12 @@ def _parse_row(
 ) -> _LabelRow:
     category, *words = line.split()
     if path.parent.name != LABEL_FOLDER and len(words) == _COLUMN_COUNT:
-        words.pop()  # of Replicator, whose last column is a score, 0 of all
+        words.pop()  # score of Omniverse Replicator, always 0
     try:
         numbers = [float(word) for word in words]
     except ValueError as error:
         raise InputError(
-            path, f"line {number}: '{line[:60]}' is not a name and numbers."
+            path, f"line {number}: '{line[:60]}' must be a name and numbers."
         ) from error
     problem = _find_problem(numbers, *size)
     if problem:
@@ -277,19 +279,19 @@ def _parse_row(
 
 
 def _find_problem(numbers: Sequence[float], width: int, height: int) -> str | None:
-    """Return what is wrong with the numbers of a line of a picture of that size."""
+    """Return an error message for the numbers of a line, or None."""
     if len(numbers) != _COLUMN_COUNT - 1:
         return f"{len(numbers) + 1} words, not {_COLUMN_COUNT}."
     truncation, occlusion, _, x0, y0, last_x, last_y, *_ = numbers
     box = f"the box from ({x0:g}, {y0:g}) to ({last_x:g}, {last_y:g})"
     if not (math.isfinite(x0 + y0 + last_x + last_y) and x0 < last_x + 1 and y0 < last_y + 1):
-        return f"{box} is none."
+        return f"{box} is empty or not finite."
     if x0 >= width or y0 >= height or last_x <= -1 or last_y <= -1:
         return f"{box} lies outside the image of {width}x{height} pixels."
     if truncation != _UNKNOWN_TRUNCATION and not 0 <= truncation <= 1:
-        return f"truncation {truncation:g} is neither 0 to 1 nor -1."
+        return f"truncation {truncation:g} must be 0 to 1, or -1."
     if occlusion not in (-1, *_OCCLUSION_LEVELS, _UNKNOWN_OCCLUSION):
-        return f"occlusion {occlusion:g} is none of -1, 0, 1, 2, 3."
+        return f"occlusion {occlusion:g} must be -1, 0, 1, 2 or 3."
     return None
 
 
@@ -308,13 +310,13 @@ def _build_sample(
 def _convert_rows(rows: Sequence[_LabelRow], categories: tuple[str, ...]) -> Iterator[ObjectLabel]:
     for row in rows:
         x0, y0, x1, y1 = row.box_xyxy
-        is_group = row.category == _DONT_CARE
-        for category in categories if is_group else (row.category,):
+        is_crowd = row.category == _DONT_CARE
+        for category in categories if is_crowd else (row.category,):
             yield ObjectLabel(
                 category,
                 row.box_xyxy,
                 (x1 - x0) * (y1 - y0),
-                is_crowd=is_group,
+                is_crowd=is_crowd,
                 occlusion=row.occlusion,
                 truncation=row.truncation,
             )

@@ -1,4 +1,4 @@
-"""Label files that are each of one image: which image that is."""
+"""Matching of label files to their images."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sim2cam.errors import InputError
 
 
 class ImageFinder:
-    """Find the images that label files belong to, each once, and count what is odd.
+    """Finder of the images of label files, which records mismatching names.
 
     Args:
         root: folder of the dataset, for errors.
-        folder: where the images lie.
+        folder: folder of the images.
     """
 
     def __init__(self, root: Path, folder: Path) -> None:
@@ -24,36 +24,43 @@ class ImageFinder:
         self._mismatches: list[str] = []
 
     def find(self, path: Path, stem: str, image_name: str) -> Path:
-        """Return the image of a label file: the one with its own name, or else the one that it names.
+        """Return the image of a label file: with the same stem, or else the one that it names.
 
         Args:
-            path: the label file.
-            stem: its name without the suffix.
-            image_name: image that it names, perhaps with a path of another computer.
+            path: label file.
+            stem: name of the label file without suffix.
+            image_name: image that the file names, possibly with a path of another computer.
 
         Raises:
-            InputError: there is no such image, or another label file is of it.
+            InputError: the image is missing, or belongs to another label file.
         """
         name = image_name.strip().replace("\\", "/")
         base = name.rsplit("/", 1)[-1]
-        same = [f"{stem}{suffix}" for suffix in _list_suffixes()]
+        same_stem = [f"{stem}{suffix}" for suffix in _list_suffixes()]
         names = [base] if base.rpartition(".")[0] == stem else []
-        names += [*same, *([name] if is_inside_folder(name) else []), *([base] if base else [])]
-        found = next((self.folder / one for one in names if is_file(self.folder / one)), None)
-        if found is None:
+        names += [
+            *same_stem,
+            *([name] if is_inside_folder(name) else []),
+            *([base] if base else []),
+        ]
+        paths = (self.folder / candidate for candidate in names)
+        image = next((file for file in paths if is_file(file)), None)
+        if image is None:
             raise InputError(
                 path,
-                f"there is no image '{stem}' or '{base[:80]}' in {self.folder}. Copy it there.",
+                f"image '{stem}' or '{base[:80]}' is missing in {self.folder}. Copy it there.",
             )
-        owner = self._owners.setdefault(found, path)
+        owner = self._owners.setdefault(image, path)
         if owner != path:
-            raise InputError(path, f"it is of image {found.name}, as {owner.name} is. Remove one.")
-        if base and found.stem != base.rpartition(".")[0] and base != stem:
+            raise InputError(
+                path, f"belongs to image {image.name}, as does {owner.name}. Remove one."
+            )
+        if base and image.stem != base.rpartition(".")[0] and base != stem:
             self._mismatches.append(f"{path.name} names {base[:80]}")
-        return found
+        return image
 
     def list_warnings(self) -> list[str]:
-        """Return notes on label files that name another image than the one of their own name."""
+        """Return notes on label files whose image name differs from their own name."""
         if not self._mismatches:
             return []
         count = len(self._mismatches)

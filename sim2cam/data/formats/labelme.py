@@ -1,4 +1,4 @@
-"""LabelMe: a JSON file of shapes beside each image, as LabelMe and X-AnyLabeling write it."""
+"""LabelMe: a JSON file of shapes for each image, as written by LabelMe and X-AnyLabeling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, RepairWarning
 
-_MAX_BYTES = 400_000_000  # files may hold the image itself
+_MAX_BYTES = 400_000_000  # files can contain the image
 _HEAD_BYTES = 65536
 _POLYGON_TYPES, _BOX_TYPES = ("polygon", "rotation", None), ("rectangle",)
 
@@ -58,60 +58,60 @@ _SHAPE: TypeAdapter[_Shape] = TypeAdapter(_Shape)
 
 
 def is_labelme(path: Path) -> bool:
-    """Return whether a path is a folder with LabelMe files beside their images."""
+    """Return whether a path is a folder of images with LabelMe files."""
     return path.is_dir() and any(True for _ in _find_label_files(path))
 
 
 def _find_label_files(root: Path) -> Iterator[Path]:
     for path in sorted(root.glob("*.json")):
-        beside = (path.with_suffix(suffix) for suffix in images.IMAGE_SUFFIXES)
-        if any(map(is_file, beside)) and is_file(path):
+        image_paths = (path.with_suffix(suffix) for suffix in images.IMAGE_SUFFIXES)
+        if any(map(is_file, image_paths)) and is_file(path):
             with path.open("rb") as file:
                 if b'"shapes"' in file.read(_HEAD_BYTES):
                     yield path
 
 
 def read_labelme(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
-    """Return the labelled images of a folder of LabelMe files as the part ``train``.
+    """Return the labelled images of a folder of LabelMe files as the split ``train``.
 
-    Rectangles become boxes, polygons become boxes and masks; polygons of one label and one ``group_id`` are one
-    object. Other shapes are left out with a warning, as are images without a file. Categories are those that
-    occur, sorted.
+    Rectangles become boxes, polygons become boxes and masks; polygons with the same label and
+    ``group_id`` are one object. Other shapes and images without a label file are left out with a
+    warning. Categories are the labels that occur, sorted.
 
     Args:
         root: the folder.
-        origin: how the images were made.
-        skip_invalid: leave flawed labels out with a warning.
+        origin: origin of the images.
+        skip_invalid: leave invalid labels out with a warning.
 
     Raises:
-        InputError: a file is missing, broken or contradicts itself.
+        InputError: a file is missing, broken or inconsistent.
     """
-    problems, finder, shapes = (
+    problems, finder, converter = (
         AnnotationErrors(root, skip_invalid=skip_invalid),
         ImageFinder(root, root),
         ShapeConverter(),
     )
-    read: list[tuple[Path, _File, OrientedImage]] = []
+    files: list[tuple[Path, _File, OrientedImage]] = []
     for path in _find_label_files(root):
         with problems.collect():
             file = _parse(path)
             image = finder.find(path, path.stem, file.imagePath or "")
-            read.append((path, file, read_oriented_image(path, image.name, image, file.size)))
-    turned = detect_stored_pixel_labels(root, [photo for _, _, photo in read])
+            files.append((path, file, read_oriented_image(path, image.name, image, file.size)))
+    are_stored = detect_stored_pixel_labels(root, [photo for _, _, photo in files])
     samples = []
-    for (path, file, photo), is_turned in zip(read, turned, strict=True):
-        size = photo.get_size(is_turned)
+    for (path, file, photo), is_stored in zip(files, are_stored, strict=True):
+        size = photo.get_size(is_stored)
         objects: list[ObjectLabel] = []
-        for entries in _group_shapes(path, file.shapes, problems):
+        for shapes in _group_shapes(path, file.shapes, problems):
             with problems.collect():
-                objects += _convert_shapes(path, entries, size, shapes)
-        if is_turned:
+                objects += _convert_shapes(path, shapes, size, converter)
+        if is_stored:
             objects = [photo.orient_label(label) for label in objects]
         samples.append(Sample(photo.name, photo.path, *photo.upright_size, tuple(objects), origin))
     problems.report()
     unlabelled = {p.name for p in root.iterdir() if p.suffix.lower() in images.IMAGE_SUFFIXES}
     unlabelled -= {sample.name for sample in samples}
-    _warn(root, [*finder.list_warnings(), *shapes.list_warnings()], sorted(unlabelled))
+    _warn(root, [*finder.list_warnings(), *converter.list_warnings()], sorted(unlabelled))
     categories = sorted({label.category for sample in samples for label in sample.objects or ()})
     return assign_scene_per_image({"train": Dataset(root, tuple(categories), tuple(samples))})
 
@@ -126,20 +126,20 @@ def _parse(path: Path) -> _File:
 def _group_shapes(
     path: Path, entries: Sequence[Any], problems: AnnotationErrors
 ) -> list[list[tuple[int, _Shape]]]:
-    """Return the shapes of each object, with their numbers in the file."""
-    found: dict[Any, list[tuple[int, _Shape]]] = {}
-    for number, entry in enumerate(entries):
+    """Return the shapes of each object, with their indices in the file."""
+    groups: dict[Any, list[tuple[int, _Shape]]] = {}
+    for index, entry in enumerate(entries):
         with problems.collect():
             try:
                 shape = _SHAPE.validate_python(entry)
             except ValidationError as error:
                 raise InputError(
-                    path, f"{format_validation_error(error, f'shapes[{number}]')}."
+                    path, f"{format_validation_error(error, f'shapes[{index}]')}."
                 ) from error
             is_grouped = shape.group_id is not None and shape.shape_type in _POLYGON_TYPES
-            key = (shape.label, str(shape.group_id)) if is_grouped else number
-            found.setdefault(key, []).append((number, shape))
-    return list(found.values())
+            key = (shape.label, str(shape.group_id)) if is_grouped else index
+            groups.setdefault(key, []).append((index, shape))
+    return list(groups.values())
 
 
 def _convert_shapes(
@@ -148,23 +148,23 @@ def _convert_shapes(
     size: tuple[int, int],
     converter: ShapeConverter,
 ) -> Iterator[ObjectLabel]:
-    """Yield the label of an object; none for shapes that are not read."""
-    number, shape = entries[0]
+    """Yield the label of an object; nothing for unsupported shapes."""
+    index, shape = entries[0]
     check_category(path, shape.label)
-    points = [xy for _, one in entries for xy in one.points]
+    points = [xy for _, part in entries for xy in part.points]
     try:
         if shape.shape_type in _POLYGON_TYPES:
-            polygons = [[value for xy in one.points for value in xy] for _, one in entries]
+            polygons = [[value for xy in part.points for value in xy] for _, part in entries]
             yield converter.convert_polygons(shape.label, polygons, size)
         elif shape.shape_type in _BOX_TYPES:
             if not points:
-                raise ValueError("it has no points.")
+                raise ValueError("points is empty.")
             xs, ys = zip(*points, strict=True)
             yield converter.convert_box(shape.label, (min(xs), min(ys), max(xs), max(ys)), size)
         else:
             converter.skip(str(shape.shape_type)[:40])
     except ValueError as error:
-        raise InputError(path, f"shapes[{number}] ({shape.label}): {error}") from error
+        raise InputError(path, f"shapes[{index}] ({shape.label}): {error}") from error
 
 
 def _warn(root: Path, notes: list[str], unlabelled: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Photos that labels belong to: their file, and of which pixels the labels are, stored or upright."""
+"""Labelled image files: size, EXIF orientation, and whether labels are of stored or upright pixels."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _EXIF_TRANSFORMS = {
     7: (True, True, True),
     8: (True, False, True),
 }
-"""EXIF orientation: mirrored in x, mirrored in y, then x and y exchanged, to stand upright."""
+"""EXIF orientation: mirror x, mirror y, then exchange x and y, to get the upright image."""
 
 
 @dataclass(frozen=True)
 class OrientedImage:
-    """A labelled image, and what its file and its labels say of it.
+    """A labelled image file.
 
     Attributes:
         name: relative path that identifies the image.
-        path: the file.
+        path: image file.
         stored_size: width and height of the stored pixels.
-        orientation: of EXIF, 1 (upright) to 8.
-        annotated_size: width and height that the labels give; None where they give none.
+        orientation: EXIF orientation, 1 (upright) to 8.
+        annotated_size: width and height in the labels; None if missing.
     """
 
     name: str
@@ -49,15 +49,15 @@ class OrientedImage:
 
     @property
     def upright_size(self) -> tuple[int, int]:
-        """Width and height as the image is read."""
+        """Width and height of the upright image."""
         return self.stored_size[::-1] if _EXIF_TRANSFORMS[self.orientation][2] else self.stored_size
 
     def get_size(self, is_stored: bool) -> tuple[int, int]:
-        """Return width and height of the stored pixels where ``is_stored``, else of the upright ones."""
+        """Return width and height of the stored pixels if ``is_stored``, else of the upright ones."""
         return self.stored_size if is_stored else self.upright_size
 
     def orient_box(self, box_xyxy: Box) -> Box:
-        """Return where a box of the stored pixels lies in the upright ones."""
+        """Return a box of the stored pixels as a box of the upright ones."""
         x0, y0, x1, y1 = box_xyxy
         width, height = self.stored_size
         mirrored_x, mirrored_y, exchanged = _EXIF_TRANSFORMS[self.orientation]
@@ -68,21 +68,21 @@ class OrientedImage:
         return (y0, x0, y1, x1) if exchanged else (x0, y0, x1, y1)
 
     def orient_label(self, label: ObjectLabel) -> ObjectLabel:
-        """Return a label of the stored pixels as one of the upright ones."""
-        if self.orientation == 1:  # masks need not be unpacked
+        """Return a label of the stored pixels as a label of the upright ones."""
+        if self.orientation == 1:  # avoids decoding masks
             return label
         mask = (
             None
             if label.mask is None
             else RleMask.from_mask(self._orient_mask(label.mask.decode()))
         )
-        points = label.keypoints
-        if points is not None:
-            points = tuple(
+        keypoints = label.keypoints
+        if keypoints is not None:
+            keypoints = tuple(
                 replace(p, xy=self.orient_box((*p.xy, p.xy[0] + 1, p.xy[1] + 1))[:2])
                 if p.visibility > 0
                 else p
-                for p in points
+                for p in keypoints
             )
         amodal = label.box_amodal_xyxy
         return replace(
@@ -90,7 +90,7 @@ class OrientedImage:
             box_xyxy=self.orient_box(label.box_xyxy),
             box_amodal_xyxy=None if amodal is None else self.orient_box(amodal),
             mask=mask,
-            keypoints=points,
+            keypoints=keypoints,
         )
 
     def _orient_mask(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -105,13 +105,13 @@ def read_oriented_image(
     """Read size and orientation of an image and check them against its labels.
 
     Args:
-        path: of the labels, for errors.
-        name: that identifies the image.
-        image_path: its file.
-        annotated_size: width and height that the labels give; None where they give none.
+        path: label file, for errors.
+        name: name that identifies the image.
+        image_path: image file.
+        annotated_size: width and height in the labels; None if missing.
 
     Raises:
-        InputError: the image cannot be read, or is of another size than listed.
+        InputError: the image cannot be read, or its size differs from the labels.
     """
     orientation, (width, height) = images.read_orientation(image_path), images.read_size(image_path)
     is_exchanged = _EXIF_TRANSFORMS[orientation][2]
@@ -121,23 +121,23 @@ def read_oriented_image(
         raise InputError(
             path,
             f"image {name} is {width}x{height} pixels, not {annotated_size[0]}x{annotated_size[1]} as listed. Export "
-            "the annotations of this very image.",
+            "the annotations of this image.",
         )
     return photo
 
 
 def detect_stored_pixel_labels(path: Path, photos: Sequence[OrientedImage]) -> list[bool]:
-    """Return for each photo whether its labels are of the pixels as stored, not of the upright ones.
+    """Return for each photo whether its labels are of the stored instead of the upright pixels.
 
-    The listed size says so where EXIF exchanges width and height. Others follow these; without any, labels
-    are of the upright pixels, as browsers, OpenCV and CVAT show them.
+    Decided by the listed size if EXIF exchanges width and height. Other photos follow these;
+    without any, labels are of the upright pixels, as in browsers, OpenCV and CVAT.
     """
     are_stored = [p.annotated_size == p.stored_size for p in photos if _has_distinct_size(p)]
     default = bool(are_stored) and all(are_stored)
-    open_ones = [p for p in photos if p.orientation != 1 and not _has_distinct_size(p)]
-    if open_ones and not are_stored:
-        first = open_ones[0]
-        count = f"image {first.name}" + (f" and {len(open_ones) - 1} more" if open_ones[1:] else "")
+    ambiguous = [p for p in photos if p.orientation != 1 and not _has_distinct_size(p)]
+    if ambiguous and not are_stored:
+        first = ambiguous[0]
+        count = f"image {first.name}" + (f" and {len(ambiguous) - 1} more" if ambiguous[1:] else "")
         warnings.warn(
             f"{path}: {count}: EXIF rotates or mirrors the pixels, and the listed size fits both the stored and the "
             "upright image. Labels are read as labels of the upright image, as browsers, OpenCV and CVAT show it.",
@@ -148,5 +148,5 @@ def detect_stored_pixel_labels(path: Path, photos: Sequence[OrientedImage]) -> l
 
 
 def _has_distinct_size(photo: OrientedImage) -> bool:
-    """Return whether the listed size says of which pixels the labels are."""
+    """Return whether the listed size decides between stored and upright pixels."""
     return photo.annotated_size is not None and photo.stored_size != photo.upright_size

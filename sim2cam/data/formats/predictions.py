@@ -1,6 +1,4 @@
-"""Detections in files: our own and those of ladders, by the images' names, and COCO's results, by ids, with masks or
-keypoints.
-"""
+"""Detections in files: own results, ablation results by image name, and COCO or BOP results by id."""
 
 from __future__ import annotations
 
@@ -30,27 +28,27 @@ from sim2cam.metrics.unsupervised import SelectionScores
 
 DETECTIONS, DIGESTS, LABEL_MAPPING = "detections", "digests", "label_mapping"
 PIXEL_CONFUSIONS, SELECTION_SCORES = "pixel_confusions", "selection_scores"
-"""Keys in a file of ours: of the detections, of the images that they are of, of how labels were held against
-them, of what the pixels of categories were taken for, and of the scores that need no labels."""
+"""Keys of prediction files: detections, image digests, mapping of labels to categories, pixel confusions and
+unsupervised selection scores."""
 
 DETECTION_ROWS = "detection_rows"
-"""Key in a file of a ladder: of the detections of each image, as ``parse_detection_rows`` takes them."""
+"""Key of ablation result files: detections as rows, see ``parse_detection_rows``."""
 
 _MAX_BYTES = 500_000_000
-_HINT = "Write the results as COCO has them."
+_HINT = "Write the results in COCO format."
 
 Predictions = dict[str, tuple[Detection, ...]]
 
 
 class LoadedPredictions(NamedTuple):
-    """Detections in a file, and what they are held against.
+    """Detections of a file with the images that they are scored on.
 
     Attributes:
-        captures: with the categories that they are held against.
-        detections: by the image's name, with an entry for every image.
-        label_mapping: how the categories became these; None where they are the captures' own.
-        pixel_confusions: what those of categories were taken for; None where they were not counted.
-        selection_scores: scores that need no labels; None where they were not measured.
+        captures: labelled images with the categories of the detections.
+        detections: detections by image name, with an entry for every image.
+        label_mapping: mapping of the labels to the categories; None if not mapped.
+        pixel_confusions: confusion matrices of pixels; None if not counted.
+        selection_scores: unsupervised scores; None if not measured.
     """
 
     captures: Dataset
@@ -62,7 +60,7 @@ class LoadedPredictions(NamedTuple):
 
 @dataclass(frozen=True)
 class _CocoResult:
-    """A result of COCO; ``scene_id`` is BOP's, whose image ids are of one scene."""
+    """COCO result; ``scene_id`` is BOP's, whose image ids are per scene."""
 
     image_id: int | str
     category_id: int
@@ -89,26 +87,26 @@ _COCO_RESULTS: TypeAdapter[list[_CocoResult]] = TypeAdapter(list[_CocoResult])
 
 
 def predictions_to_json(predictions: Mapping[str, Sequence[Detection]]) -> dict[str, Any]:
-    """Return detections by the image's name as JSON values."""
-    return {name: [d.to_json() for d in found] for name, found in predictions.items()}
+    """Return detections by image name as JSON values."""
+    return {name: [d.to_json() for d in detections] for name, detections in predictions.items()}
 
 
 def predictions_from_json(values: Any) -> Predictions:
     """Return the detections of ``predictions_to_json``.
 
     Raises:
-        pydantic.ValidationError: the values are none.
+        pydantic.ValidationError: the values are invalid.
     """
     return _PREDICTIONS.validate_python(values)
 
 
 def label_mapping_to_json(label_mapping: LabelMapping | None) -> dict[str, Any] | None:
-    """Return how labels were held against detections as JSON values; None where they are the captures' own."""
+    """Return a label mapping as JSON values; None without one."""
     return None if label_mapping is None else asdict(label_mapping)
 
 
 def parse_detection_rows(detection_rows: Mapping[str, Sequence[Sequence[Any]]]) -> Predictions:
-    """Return detections, of which a ladder writes the category, the box and the score alone."""
+    """Return detections from rows of category, x0, y0, x1, y1 and score, by image name."""
     return {
         image: tuple(Detection(row[0], (row[1], row[2], row[3], row[4]), row[5]) for row in rows)
         for image, rows in detection_rows.items()
@@ -116,7 +114,7 @@ def parse_detection_rows(detection_rows: Mapping[str, Sequence[Sequence[Any]]]) 
 
 
 def compute_file_digests(captures: Dataset) -> dict[str, str]:
-    """Return the SHA-256 of each image's file, by its name, which tells it from others of that name.
+    """Return the SHA-256 of each image file by image name, to detect other images of the same name.
 
     Raises:
         InputError: an image cannot be read.
@@ -125,80 +123,78 @@ def compute_file_digests(captures: Dataset) -> dict[str, str]:
 
 
 def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> None:
-    """Refuse what was found in other images of the same names.
+    """Raise if predictions were made on other images of the same names.
 
     Args:
-        path: file of what was found, for the error.
-        digests: of the images that it was found in.
-        captures: that it is held against.
+        path: prediction file, for errors.
+        digests: digests of the images that the predictions were made on.
+        captures: images to score on.
 
     Raises:
-        InputError: naming the image; or one cannot be read.
+        InputError: an image differs or cannot be read.
     """
     for name, digest in compute_file_digests(captures).items():
         if digests.get(name) != digest:
             raise InputError(
                 path,
-                f"is of another image {name} than the captures have. Name the captures that it was made of, "
-                "or make it anew.",
+                f"was made with another version of image {name}. Use the original captures or predict again.",
             )
 
 
 def read_predictions(
     path: Path, captures: Dataset, captures_path: Path, *, limit: int | None = None
 ) -> LoadedPredictions:
-    """Return the detections in a file.
+    """Return the detections of a file.
 
     Args:
-        path: what ``bench --out`` or a ladder wrote, or a list of COCO results.
-        captures: the images that they are of.
-        captures_path: what the captures were read from; COCO results mean the ids of this COCO file, or the
-            numbers of this BOP data set.
-        limit: how many of the captures count; all for None.
+        path: file of ``bench --out`` or of an ablation study, or a list of COCO results.
+        captures: images of the detections.
+        captures_path: source of the captures, which defines the ids of COCO results: a COCO file or
+            a BOP dataset.
+        limit: number of captures to use; None for all.
 
     Raises:
-        InputError: the file is broken, or is of other images or categories.
+        InputError: the file is broken, or has other images or categories.
     """
     values = read_json(path, _MAX_BYTES, "list of detections")
     if isinstance(values, list):
         results = _parse_results(path, values)
-        of_bop = is_bop(captures_path)
+        is_bop_dataset = is_bop(captures_path)
         captures = captures.take(limit)
-        found = LoadedPredictions(
+        loaded = LoadedPredictions(
             captures,
-            (_convert_bop_results if of_bop else _convert_coco_results)(
+            (_convert_bop_results if is_bop_dataset else _convert_coco_results)(
                 path, results, captures, captures_path
             ),
         )
     elif isinstance(values, dict) and DETECTION_ROWS in values:
-        found = _parse_own_file(path, _expand_rows(path, values), captures, limit)
+        loaded = _parse_own_file(path, _expand_rows(path, values), captures, limit)
     elif isinstance(values, dict) and DETECTIONS in values:
-        found = _parse_own_file(path, values, captures, limit)
+        loaded = _parse_own_file(path, values, captures, limit)
     else:
         raise InputError(
             path,
-            "holds no detections: neither a list of COCO results nor what bench --out writes. Name "
-            "such a file, or weights (.safetensors).",
+            "contains no detections. Allowed: a list of COCO results, a file of bench --out, or weights (.safetensors).",
         )
     sizes = {sample.name: (sample.height, sample.width) for sample in captures.samples}
-    for name, detections in found.detections.items():
-        for number, detection in enumerate(detections):
-            place = f"image {name}, detection {number}"
-            _check_detection(path, place, detection)
-            _check_mask(path, place, detection, sizes[name])
-    return found
+    for name, detections in loaded.detections.items():
+        for index, detection in enumerate(detections):
+            location = f"image {name}, detection {index}"
+            _check_detection(path, location, detection)
+            _check_mask(path, location, detection, sizes[name])
+    return loaded
 
 
 def _expand_rows(path: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a ladder's file as ``bench --out`` writes it."""
+    """Return an ablation result file in the form of ``bench --out``."""
     try:
-        found = parse_detection_rows(_DETECTION_ROWS.validate_python(values[DETECTION_ROWS]))
+        detections = parse_detection_rows(_DETECTION_ROWS.validate_python(values[DETECTION_ROWS]))
     except ValidationError as error:
         raise InputError(
-            path, f"{DETECTION_ROWS}.{format_validation_error(error)}. Make it anew."
+            path, f"{DETECTION_ROWS}.{format_validation_error(error)}. Predict again."
         ) from error
-    told = {key: values[key] for key in (DIGESTS, LABEL_MAPPING) if key in values}
-    return {DETECTIONS: predictions_to_json(found), **told}
+    metadata = {key: values[key] for key in (DIGESTS, LABEL_MAPPING) if key in values}
+    return {DETECTIONS: predictions_to_json(detections), **metadata}
 
 
 def _parse_own_file(
@@ -206,9 +202,9 @@ def _parse_own_file(
 ) -> LoadedPredictions:
     key = DETECTIONS
     try:
-        found = predictions_from_json(values[key])
+        detections = predictions_from_json(values[key])
         key = DIGESTS
-        digests = _DIGESTS.validate_python(values.get(key, {}))  # files of before have none
+        digests = _DIGESTS.validate_python(values.get(key, {}))  # older files have none
         key = LABEL_MAPPING
         matching = _LABEL_MAPPING.validate_python(values.get(key))
         key = PIXEL_CONFUSIONS
@@ -216,29 +212,31 @@ def _parse_own_file(
         key = SELECTION_SCORES
         selection = _SELECTION_SCORES.validate_python(values.get(key))
     except ValidationError as error:
-        raise InputError(path, f"{key}.{format_validation_error(error)}. Make it anew.") from error
+        raise InputError(path, f"{key}.{format_validation_error(error)}. Predict again.") from error
     if matching is not None:
         try:
             captures = matching.apply(captures)
         except Sim2CamError as error:
-            raise InputError(path, f"was scored on other captures: {error}") from error
-    images, categories = {s.name for s in captures.samples}, set(captures.categories)
-    _check_known(path, "image", found, images)
-    _check_known(path, "category", (d.category for ds in found.values() for d in ds), categories)
+            raise InputError(path, f"does not fit the captures: {error}") from error
+    names, categories = {s.name for s in captures.samples}, set(captures.categories)
+    _check_known(path, "image", detections, names)
+    _check_known(
+        path, "category", (d.category for ds in detections.values() for d in ds), categories
+    )
     captures = captures.take(limit)
-    missing = [s.name for s in captures.samples if s.name not in found]
+    missing = [s.name for s in captures.samples if s.name not in detections]
     if missing:
         raise InputError(
             path,
-            f"says nothing of {len(missing)} of {len(captures.samples)} images, as {missing[0]}. It is of other "
-            "captures, or of fewer.",
+            f"has no entry for {len(missing)} of {len(captures.samples)} images, e.g. {missing[0]}. Use the captures "
+            "that it was made with.",
         )
     if digests:
         check_digests(path, digests, captures)
     if pixels is not None:
         _check_pixel_confusions(path, pixels, captures)
-    named = {s.name: found[s.name] for s in captures.samples}
-    return LoadedPredictions(captures, named, matching, pixels, selection)
+    selected = {s.name: detections[s.name] for s in captures.samples}
+    return LoadedPredictions(captures, selected, matching, pixels, selection)
 
 
 def _parse_results(path: Path, values: list[Any]) -> list[_CocoResult]:
@@ -254,21 +252,21 @@ def _convert_coco_results(
     if not captures_path.is_file():
         raise InputError(
             path,
-            f"COCO results mean ids of a COCO file, and {captures_path} is none. Name it as --captures.",
+            f"COCO results need the ids of a COCO file, and {captures_path} is not one. Set --captures to it.",
         )
     ids = read_coco_ids(captures_path)
     _check_known(path, "image_id", (r.image_id for r in results), ids.image_names)
     _check_known(path, "category_id", (r.category_id for r in results), ids.categories)
     _check_boxes(path, [(r, ids.images[r.image_id].listed_size) for r in results])
-    found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
-    for number, result in enumerate(results):
+    detections: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
+    for index, result in enumerate(results):
         name = ids.image_names[result.image_id]
-        if name in found:  # not where only some of the captures are scored
-            found[name].append(_build_detection(path, number, result, ids))
-    return {name: tuple(detections) for name, detections in found.items()}
+        if name in detections:  # not with a limit on the captures
+            detections[name].append(_build_detection(path, index, result, ids))
+    return {name: tuple(items) for name, items in detections.items()}
 
 
-def _build_detection(path: Path, number: int, result: _CocoResult, ids: CocoIds) -> Detection:
+def _build_detection(path: Path, index: int, result: _CocoResult, ids: CocoIds) -> Detection:
     try:
         label = ids.build_label(
             result.image_id,
@@ -278,19 +276,19 @@ def _build_detection(path: Path, number: int, result: _CocoResult, ids: CocoIds)
             result.keypoints,
         )
     except ValueError as error:
-        raise InputError(path, f"[{number}]: {error} {_HINT}") from error
-    points: tuple[DetectedKeypoint, ...] | None = None
+        raise InputError(path, f"[{index}]: {error} {_HINT}") from error
+    keypoints: tuple[DetectedKeypoint, ...] | None = None
     if label.keypoints is not None:
-        points = tuple(DetectedKeypoint(point.name, point.xy) for point in label.keypoints)
-    assert not isinstance(label.mask, MaskFile)  # results hold their masks themselves
-    return Detection(label.category, label.box_xyxy, result.score, points, label.mask)
+        keypoints = tuple(DetectedKeypoint(point.name, point.xy) for point in label.keypoints)
+    assert not isinstance(label.mask, MaskFile)  # masks of results are inline
+    return Detection(label.category, label.box_xyxy, result.score, keypoints, label.mask)
 
 
 def _convert_bop_results(
     path: Path, results: Sequence[_CocoResult], captures: Dataset, captures_path: Path
 ) -> Predictions:
-    """Return results of BOP's challenges of 2022 and later; those of other images do not count."""
-    scenes = [scene for found in find_scenes(captures_path).values() for scene in found]
+    """Return detections of BOP results (2022 and later); those of other images are ignored."""
+    scenes = [scene for split in find_scenes(captures_path).values() for scene in split]
     categories = read_category_names(scenes)
     _check_known(path, "scene_id", (r.scene_id for r in results), set(map(parse_scene_id, scenes)))
     _check_known(path, "category_id", (r.category_id for r in results), categories)
@@ -298,37 +296,38 @@ def _convert_bop_results(
         get_bop_ids(sample): sample.name for sample in captures.samples
     }
     sizes = {sample.name: (sample.width, sample.height) for sample in captures.samples}
-    named = ((r, names.get((r.scene_id, r.image_id))) for r in results)
-    _check_boxes(path, [(result, sizes[name]) for result, name in named if name is not None])
-    found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
-    for number, result in enumerate(results):
+    pairs = ((r, names.get((r.scene_id, r.image_id))) for r in results)
+    _check_boxes(path, [(result, sizes[name]) for result, name in pairs if name is not None])
+    by_image: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
+    for index, result in enumerate(results):
         if result.bbox is None:
-            raise InputError(path, f"[{number}]: bbox is missing. {_HINT}")
+            raise InputError(path, f"[{index}]: bbox is missing. {_HINT}")
         name = names.get((result.scene_id, result.image_id))
         if name is not None:
             category = categories[result.category_id]
-            whole = Detection(category, xywh_to_xyxy(result.bbox), result.score)
-            _check_detection(path, f"[{number}]", whole)  # what is no box would be one at the edge
+            detection = Detection(category, xywh_to_xyxy(result.bbox), result.score)
+            # before clipping, which hides invalid boxes
+            _check_detection(path, f"[{index}]", detection)
             box = clip_bop_box(result.bbox, sizes[name])
-            found[name].append(replace(whole, box_xyxy=box))
-    return {name: tuple(detections) for name, detections in found.items()}
+            by_image[name].append(replace(detection, box_xyxy=box))
+    return {name: tuple(items) for name, items in by_image.items()}
 
 
 def _check_boxes(path: Path, results: Sequence[tuple[_CocoResult, tuple[int, int]]]) -> None:
-    """Refuse boxes that are corners, of results with the widths and heights of their pictures."""
-    boxed = [(result.bbox, size) for result, size in results if result.bbox is not None]
-    boxes, sizes = [box for box, _ in boxed], [size for _, size in boxed]
-    if are_xyxy(boxes, sizes, [math.nan] * len(boxed)):
+    """Raise if the boxes of results, given with image sizes, are corners."""
+    pairs = [(result.bbox, size) for result, size in results if result.bbox is not None]
+    boxes, sizes = [box for box, _ in pairs], [size for _, size in pairs]
+    if are_xyxy(boxes, sizes, [math.nan] * len(pairs)):
         raise InputError(path, f"{XYXY_MESSAGE} {_HINT}")
 
 
 def _check_known(path: Path, key: str, values: Any, known: Any) -> None:
-    strangers = [value for value in dict.fromkeys(values) if value not in known]
-    if strangers:
+    unknown = [value for value in dict.fromkeys(values) if value not in known]
+    if unknown:
         raise InputError(
             path,
-            f"{key} {strangers[0]!r} is not in the captures ({len(strangers)} such). These are "
-            "detections of something else, or the names differ.",
+            f"{key} {unknown[0]!r} is not in the captures ({len(unknown)} unknown in all). Use the captures "
+            "of these detections.",
         )
 
 
@@ -340,12 +339,12 @@ def _check_detection(path: Path, location: str, detection: Detection) -> None:
             f"{location}: box {list(detection.box_xyxy)} must be finite, with sides of 0 or more.",
         )
     for point in detection.keypoints or ():
-        said = (
+        uncertainties = (
             number
             for number in (point.visibility_score, point.uncertainty_px)
             if number is not None
         )
-        if not all(map(math.isfinite, (*point.xy, *said))):
+        if not all(map(math.isfinite, (*point.xy, *uncertainties))):
             raise InputError(path, f"{location}: keypoint {point.name} must have finite numbers.")
     if not math.isfinite(detection.score):
         raise InputError(path, f"{location}: score {detection.score} must be a finite number.")
@@ -356,7 +355,7 @@ def _check_mask(path: Path, location: str, detection: Detection, size: tuple[int
     if mask is not None and (mask.size != size or not mask.is_valid()):
         raise InputError(
             path,
-            f"{location}: the mask is none of {size[1]}x{size[0]} pixels, as the image has. Make it anew.",
+            f"{location}: the mask is invalid or not of {size[1]}x{size[0]} pixels, the image size. Predict again.",
         )
 
 
@@ -367,18 +366,16 @@ def _check_pixel_confusions(
         raise InputError(
             path,
             f"{PIXEL_CONFUSIONS}: categories are {', '.join(pixel_confusions.categories)}, not {', '.join(captures.categories)}. "
-            "Make it anew.",
+            "Predict again.",
         )
     classes = range(1 + len(pixel_confusions.categories))
     for name in (sample.name for sample in captures.samples):
         if name not in pixel_confusions.images:
-            raise InputError(
-                path, f"{PIXEL_CONFUSIONS}: says nothing of image {name}. Make it anew."
-            )
-        for labelled, taken, count in pixel_confusions.images[name]:
-            if labelled not in classes or taken not in classes or count < 0:
+            raise InputError(path, f"{PIXEL_CONFUSIONS}: image {name} is missing. Predict again.")
+        for true_class, predicted_class, count in pixel_confusions.images[name]:
+            if true_class not in classes or predicted_class not in classes or count < 0:
                 raise InputError(
                     path,
-                    f"{PIXEL_CONFUSIONS}: image {name}: [{labelled}, {taken}, {count}] must be two classes of 0 to "
-                    f"{classes[-1]} and a number of pixels. Make it anew.",
+                    f"{PIXEL_CONFUSIONS}: image {name}: [{true_class}, {predicted_class}, {count}] must be two classes from 0 to "
+                    f"{classes[-1]} and a number of pixels. Predict again.",
                 )

@@ -1,4 +1,4 @@
-"""Straightening: pictures and labels as a pinhole of the same camera matrix would have them."""
+"""Undistortion of images and labels to a pinhole with the same camera matrix."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class Undistorter:
-    """Takes the values of a picture to where a pinhole sees them.
+    """Map from an image to its undistorted image.
 
     Attributes:
-        camera_matrix: (3, 3) of both lenses.
-        source_xy: (h, w, 2) float32, the pixel of the picture that each pixel of the new one shows;
-            None where the lens is a pinhole already and nothing changes.
+        camera_matrix: camera matrix (3, 3) of both lenses.
+        source_xy: (h, w, 2) float32, source pixel of each undistorted pixel; None if the lens is a
+            pinhole.
     """
 
     camera_matrix: NDArray[np.float64]
@@ -31,36 +31,36 @@ class Undistorter:
 
     @classmethod
     def from_sample(cls, sample: Sample) -> Undistorter:
-        """Return that of a sample.
+        """Return the undistorter of a sample's lens.
 
         Raises:
-            InputError: its lens is unknown, or sees too far around for a pinhole.
+            InputError: the lens is unknown or not a perspective lens.
         """
         lens = sample.lens
         if not isinstance(lens, Perspective):
-            kind = "no known lens" if lens is None else f"a lens of kind '{lens.kind}'"
+            kind = "unknown lens" if lens is None else f"lens of kind '{lens.kind}'"
             raise InputError(
                 sample.rgb,
-                f"{kind}, and only pictures of perspective lenses can be turned into those of a "
-                "pinhole. Choose the format coco, which keeps any lens.",
+                f"{kind}. Only images of perspective lenses can be undistorted. Export as coco, which "
+                "supports all lenses.",
             )
         matrix = lens.matrix()
         if lens.is_pinhole():
             return cls(matrix, None)
         y, x = np.mgrid[: sample.height, : sample.width].reshape(2, -1)
         points = np.stack([x, y, np.ones_like(x)], axis=1) @ np.linalg.inv(matrix).T
-        seen = lens.can_project(points)
-        source = np.full((len(points), 2), -2.0)  # outside every picture
-        source[seen] = lens.project(points[seen])
+        is_projectable = lens.can_project(points)
+        source = np.full((len(points), 2), -2.0)  # outside the image
+        source[is_projectable] = lens.project(points[is_projectable])
         shape = sample.height, sample.width, 2
         return cls(matrix, np.clip(source, -2, 1e6).astype(np.float32).reshape(shape))
 
     def undistort_image(self, values: NDArray[T]) -> NDArray[T]:
-        """Return a picture (h, w, ...), between pixels by bilinear interpolation; 0 outside."""
+        """Return an undistorted image (h, w, ...), bilinearly interpolated; 0 outside."""
         return self._remap(values, cv2.INTER_LINEAR)
 
     def undistort_labels(self, values: NDArray[T]) -> NDArray[T]:
-        """Return labels (h, w), of the pixel that is nearest; 0 outside."""
+        """Return undistorted labels (h, w), by nearest neighbour; 0 outside."""
         return self._remap(values, cv2.INTER_NEAREST)
 
     def _remap(self, values: NDArray[Any], interpolation: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Videos as captures: frames from the first to the last, in the user's cache without loss."""
+"""Videos as datasets: evenly spaced frames, cached as PNG."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sim2cam.data.sample import Dataset, FrameInfo, Origin, Sample
 from sim2cam.files import write_bytes
 
 MAX_FRAMES = 300
-"""Frames that are taken of a video, evenly spread; all of a shorter one."""
+"""Maximum number of frames per video, evenly spaced."""
 
-_VERSION = "video-1"  # counts up when other frames are taken
+_VERSION = "video-1"  # change when the selection of frames changes
 
 
 def is_video(path: Path) -> bool:
@@ -27,14 +27,14 @@ def read_video(
     *,
     skip_invalid: bool = False,
 ) -> dict[str, Dataset]:
-    """Return frames of a video as its one part, without labels, named by their numbers.
+    """Return the frames of a video as one unlabelled split, ``style``, named by frame index.
 
-    They are of one scene, so that none of them is tested by what others taught, and of one film, whose
-    pictures share what is drawn. Each knows its number and, as the file has it, its time; not where
-    its camera was, nor for how long it was exposed.
+    All frames belong to one scene, so that a split does not separate them, and to one sequence.
+    Frames have an index and, if the file gives a frame rate, a time; camera poses and exposure
+    times are unknown.
 
     Raises:
-        InputError: it is no video that can be read.
+        InputError: the file is not a readable video.
         OutputError: the cache cannot be written.
     """
     folder = unpack_cached(path, _VERSION, functools.partial(_extract_frames, path))
@@ -57,16 +57,16 @@ def read_video(
 
 
 def describe_frame_selection(captures: Dataset) -> str | None:
-    """Return in words that only some frames of a video were taken; None where all were, or of no video."""
+    """Return a note if only some frames of a video are used; None otherwise."""
     if not is_video(captures.root):
         return None
-    last = captures.samples[-1].frame_info  # of the video's last frame
-    taken = len(captures.samples)
-    if last is None or taken == last.frame_index + 1:
+    last_frame = captures.samples[-1].frame_info
+    n_frames = len(captures.samples)
+    if last_frame is None or n_frames == last_frame.frame_index + 1:
         return None
     return (
-        f"{captures.root}: {taken} of {last.frame_index + 1:,} frames are taken, evenly spread. For all of them, "
-        "give a folder of them as pictures."
+        f"{captures.root}: {n_frames} of {last_frame.frame_index + 1:,} frames are used, evenly spaced. To use all "
+        "frames, extract them to a folder."
     )
 
 
@@ -75,9 +75,9 @@ def _build_frame_info(frame_index: int, rate_hz: float | None) -> FrameInfo:
 
 
 def _extract_frames(path: Path, folder: Path) -> None:
-    """Write frames; how many there are is only known after reading all."""
+    """Write the selected frames; the video is read twice, as its length is unknown before."""
     count = sum(1 for _ in images.read_video(path))
-    taken = {round(i * (count - 1) / max(MAX_FRAMES - 1, 1)) for i in range(MAX_FRAMES)}
+    selected = {round(i * (count - 1) / max(MAX_FRAMES - 1, 1)) for i in range(MAX_FRAMES)}
     for number, rgb in enumerate(images.read_video(path)):
-        if count <= MAX_FRAMES or number in taken:
+        if count <= MAX_FRAMES or number in selected:
             write_bytes(folder / f"{number:06d}.png", images.encode_png(rgb))

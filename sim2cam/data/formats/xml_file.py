@@ -1,4 +1,4 @@
-"""XML files of annotations: parsed without entities, and numbers in them."""
+"""Safe parsing of XML annotation files and their numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def parse_xml(path: Path, tag: str, max_bytes: int) -> ElementTree.Element:
     """Return the root of an XML file.
 
     Args:
-        path: the file.
-        tag: name of the root.
-        max_bytes: a longer file is refused before it is read.
+        path: XML file.
+        tag: expected tag of the root.
+        max_bytes: maximum file size.
 
     Raises:
-        InputError: the file cannot be read, is no XML, declares entities or has another root.
+        InputError: the file cannot be read, is not XML, declares entities or has another root.
     """
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import fromstring
@@ -29,22 +29,22 @@ def parse_xml(path: Path, tag: str, max_bytes: int) -> ElementTree.Element:
     except ElementTree.ParseError as error:
         raise InputError(path, f"not XML ({error}).") from error
     except (DefusedXmlException, ValueError) as error:
-        raise InputError(path, "it declares entities, which no annotation needs.") from error
+        raise InputError(path, "declares entities, which are not allowed.") from error
     if tree.tag != tag:
-        raise InputError(path, f"its root is <{tree.tag[:40]}>, not <{tag}>.")
+        raise InputError(path, f"the root is <{tree.tag[:40]}>, not <{tag}>.")
     return tree
 
 
 def parse_number(path: Path, location: str, text: str | None) -> float:
-    """Return the finite number that a text in a file is.
+    """Return a finite number from a text.
 
     Args:
-        path: the file.
-        location: of the text, for errors.
-        text: None where the file has none.
+        path: file, for errors.
+        location: location of the text, for errors.
+        text: the text; None if missing.
 
     Raises:
-        InputError: it is no number.
+        InputError: the text is not a finite number.
     """
     text = (text or "").strip()
     try:

@@ -253,7 +253,7 @@ def test_the_number_of_missing_images_is_told(tmp_path):
         (tmp_path / f"a{number}.png").unlink()
     with pytest.raises(InputError) as caught:
         read_real_images(path)
-    problem = "no such image, and 1 more that the list names are missing."
+    problem = "no such image (2 missing in all)."
     assert str(caught.value).startswith(f"{tmp_path / 'a1.png'}: {problem}")
 
 

@@ -52,9 +52,9 @@ def test_a_full_folder_is_refused(tmp_path, dataset, to):
     with pytest.raises(OutputError) as caught:
         export_dataset({"train": dataset}, tmp_path / "out", to)
     assert str(caught.value) == (
-        f"{tmp_path / 'out'}: is not empty, and no export. Choose another --out."
+        f"{tmp_path / 'out'}: is not empty and not an export. Choose another --out."
     )
-    with pytest.raises(OutputError, match="and no export"):
+    with pytest.raises(OutputError, match="and not an export"):
         export_dataset({"train": dataset}, tmp_path / "out", to, overwrite=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
@@ -75,7 +75,7 @@ def test_an_earlier_export_is_replaced_on_request_alone(tmp_path, dataset, to):
 def test_a_part_is_named_like_a_folder(tmp_path, dataset, name):
     with pytest.raises(UsageError) as caught:
         export_dataset({name: dataset}, tmp_path / "out", "coco")
-    assert str(caught.value) == f"a part named '{name}': use letters, digits, _ and - only."
+    assert str(caught.value) == f"invalid split name '{name}'. Use letters, digits, _ and - only."
 
 
 @pytest.mark.parametrize("to", SIMPLE)
@@ -92,7 +92,7 @@ def test_names_that_differ_in_their_suffix_alone_are_refused(dataset):
     )
     with pytest.raises(InputError) as caught:
         check_unique_stems(replace(dataset, samples=twins))
-    problem = "images a.jpg and a.png would share one file of labels. Rename one."
+    problem = "images a.jpg and a.png would share one label file. Rename one."
     assert str(caught.value) == f"{dataset.root}: {problem}"
 
 
@@ -102,7 +102,7 @@ def test_what_json_has_no_word_for_is_never_written(tmp_path, dataset, to, value
     first, *others = dataset.samples
     label = replace(first.objects[0], visible_fraction=value)
     changed = replace(dataset, samples=(replace(first, objects=(label,)), *others))
-    with pytest.raises(InputError, match="holds a number that is not finite"):
+    with pytest.raises(InputError, match="contains a number that is not finite"):
         export_dataset({"train": changed}, tmp_path / "out", to)
     assert not (tmp_path / "out").exists()
 

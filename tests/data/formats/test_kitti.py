@@ -83,7 +83,9 @@ def named(dataset, *names):
 def test_names_of_several_words_become_one_and_are_read_back(tmp_path, dataset):
     two_words = named(dataset, "bolt  M10", "nut")
     told = export_dataset({"train": two_words}, tmp_path / "kitti", "kitti")
-    assert told == ("KITTI's names are one word: bolt_M10; categories.txt says which",)
+    assert told == (
+        "category names without spaces: bolt_M10; categories.txt has the original names",
+    )
     rows = columns(tmp_path / "kitti/train/label_2/000000.txt")
     assert [row[0] for row in rows] == ["bolt_M10", "nut"]
     back = read_real_images(tmp_path / "kitti")
@@ -107,7 +109,7 @@ def test_names_that_would_be_anothers_are_refused(tmp_path, dataset, names, cate
     with pytest.raises(InputError) as caught:
         export_dataset({"train": named(dataset, *names)}, tmp_path / "kitti", "kitti")
     problem = (
-        f"category '{category}': KITTI takes one word, but '{word}' is that of something else. Rename "
+        f"category '{category}': its name without spaces, '{word}', is reserved or used twice. Rename "
         "it, or choose another format."
     )
     assert str(caught.value) == f"{dataset.root}: {problem}"
@@ -120,7 +122,7 @@ def test_a_broken_list_of_names_is_answered_exactly(tmp_path, line):
     with pytest.raises(InputError) as caught:
         read_kitti(tmp_path, "real")
     last = line.count("\n") + 1
-    problem = f"line {last}: '{line.splitlines()[-1] if line else line}' is not a new word and its name. {CURE}"
+    problem = f"line {last}: '{line.splitlines()[-1] if line else line}' must be a unique word and a category name. {CURE}"
     assert str(caught.value) == f"{path}: {problem}"
 
 
@@ -210,15 +212,15 @@ BAD = {
     "a score": (f"{LINE} 0.9", f"line 1: 16 words, not 15. {SKIP}"),
     "a name of two words": (
         f"Big {LINE}",
-        f"line 1: 'Big {LINE[:56]}' is not a name and numbers. {SKIP}",
+        f"line 1: 'Big {LINE[:56]}' must be a name and numbers. {SKIP}",
     ),
     "a box upside down": (
         line(_5="9.5"),
-        f"line 1: the box from (2, 9.5) to (11, 8) is none. {SKIP}",
+        f"line 1: the box from (2, 9.5) to (11, 8) is empty or not finite. {SKIP}",
     ),
     "a box of no numbers": (
         line(_6="nan"),
-        f"line 1: the box from (2, 3.5) to (nan, 8) is none. {SKIP}",
+        f"line 1: the box from (2, 3.5) to (nan, 8) is empty or not finite. {SKIP}",
     ),
     "a box beside the picture": (
         line(_4="24", _6="30"),
@@ -226,11 +228,11 @@ BAD = {
     ),
     "too much beyond the edge": (
         line(_1="1.5"),
-        f"line 1: truncation 1.5 is neither 0 to 1 nor -1. {SKIP}",
+        f"line 1: truncation 1.5 must be 0 to 1, or -1. {SKIP}",
     ),
     "an unknown level": (
         line(_2="4"),
-        f"line 1: occlusion 4 is none of -1, 0, 1, 2, 3. {SKIP}",
+        f"line 1: occlusion 4 must be -1, 0, 1, 2 or 3. {SKIP}",
     ),
 }
 
@@ -249,13 +251,13 @@ def test_what_is_missing_is_named(tmp_path):
     labels.rename(labels.with_name("000008.txt"))
     with pytest.raises(InputError) as caught:
         read_real_images(root)
-    missing = "missing, of 000007.png. Add it, empty where nothing is seen."
+    missing = "missing label file of 000007.png. Add it, empty for an image without objects."
     assert str(caught.value) == f"{labels}: {missing}"
     (root / "training/image_2/000007.png").unlink()
     with pytest.raises(InputError) as caught:
         read_real_images(root)
     place = root / "training/image_2"
-    assert str(caught.value) == f"{place}: no images in it. Copy the data set again."
+    assert str(caught.value) == f"{place}: contains no images. Copy the dataset again."
 
 
 REPLICATOR = "box 0.00 0 0.00 2.00 3.50 11.00 8.00 0 0 0 0 0 0 0 0"

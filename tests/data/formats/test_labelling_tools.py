@@ -225,7 +225,7 @@ def test_labels_that_no_task_lists_are_those_that_occur(tmp_path):
 BAD_CVAT = {
     "no label": (
         '<box xtl="3" ytl="5" xbr="9" ybr="9"/>',
-        "image images/a.png: shape 0 (): it has no label.",
+        "image images/a.png: shape 0 (): label is missing.",
     ),
     "no number": (
         '<box label="disc" xtl="x" ytl="5" xbr="9" ybr="9"/>',
@@ -236,16 +236,16 @@ BAD_CVAT = {
         "image images/a.png: shape 0 (disc): the box from (9, 5) to (9, 9) is empty",
     ),
     "words for corners": (
-        '<polygon label="disc" points="3,5;x,7"/>', "shape 0 (disc): '3,5,x,7' is not all numbers.",
+        '<polygon label="disc" points="3,5;x,7"/>', "shape 0 (disc): '3,5,x,7' is not a list of numbers.",
     ),
     "a mask that does not fit": (
-        RLE.replace("1, 4", "1, 5"), "the runs of its mask do not fill its box in the image.",
+        RLE.replace("1, 4", "1, 5"), "the runs of the mask do not match its box, or the box lies outside the image.",
     ),
     "a mask outside": (
-        RLE.replace('left="5"', 'left="38"'), "the runs of its mask do not fill its box in the image.",
+        RLE.replace('left="5"', 'left="38"'), "the runs of the mask do not match its box, or the box lies outside the image.",
     ),
-    "a mask without end": (RLE.replace("1, 4", "1e300, 4"), "the runs of its mask do not fill its box"),
-    "an empty mask": (RLE.replace("1, 4, 2, 3", "10"), "its mask is empty."),
+    "a mask without end": (RLE.replace("1, 4", "1e300, 4"), "the runs of the mask do not match its box"),
+    "an empty mask": (RLE.replace("1, 4, 2, 3", "10"), "the mask is empty."),
 }  # fmt: skip
 
 
@@ -262,8 +262,8 @@ def test_flawed_shapes_of_cvat_are_answered(tmp_path, flaw, problem):
 
 
 BAD_FILES = {
-    "a video": ({"meta": f"{META}<track id='0'/>"}, "holds tracks of a video. Export the task as"),
-    "no image": ({"names": ()}, "lists no image. Export the task with its images."),
+    "a video": ({"meta": f"{META}<track id='0'/>"}, "contains video tracks. Export the task as"),
+    "no image": ({"names": ()}, "contains no images. Export the task with its images."),
     "an image twice": ({"names": ("a.png", "a.png")}, "image a.png is listed twice."),
 }
 

@@ -61,14 +61,14 @@ def test_labels_are_not_mixed_and_end_in_nothing(dataset):
 @pytest.mark.parametrize(
     ("lens", "kind"),
     [
-        (KannalaBrandt(20.0, 20.0, 24.0, 16.0), "a lens of kind 'kannala_brandt'"),
-        (None, "no known lens"),
+        (KannalaBrandt(20.0, 20.0, 24.0, 16.0), "lens of kind 'kannala_brandt'"),
+        (None, "unknown lens"),
     ],
 )
 def test_what_no_pinhole_sees_is_refused(dataset, lens, kind):
     with pytest.raises(InputError) as caught:
         of_lens(dataset, lens)
     assert str(caught.value) == (
-        f"{dataset.samples[0].rgb}: {kind}, and only pictures of perspective lenses can be turned "
-        "into those of a pinhole. Choose the format coco, which keeps any lens."
+        f"{dataset.samples[0].rgb}: {kind}. Only images of perspective lenses can be undistorted. Export as coco, which "
+        "supports all lenses."
     )

@@ -49,8 +49,7 @@ def test_it_is_told_how_many_frames_are_taken(film, monkeypatch, tmp_path):
     monkeypatch.setattr(video, "MAX_FRAMES", 4)
     for _ in ("from the film", "from the cache"):
         assert video.describe_frame_selection(read_real_images(film)) == (
-            f"{film}: 4 of 10 frames are taken, evenly spread. For all of them, give a folder of them as "
-            "pictures."
+            f"{film}: 4 of 10 frames are used, evenly spaced. To use all frames, extract them to a folder."
         )
     folder = read_real_images(film).samples[0].rgb.parent
     assert video.describe_frame_selection(read_real_images(folder)) is None

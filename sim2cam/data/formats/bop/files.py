@@ -1,4 +1,4 @@
-"""The files of a BOP data set, as they are read: folders of scenes and their tables."""
+"""Files of a BOP dataset: scene folders and their tables."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CAMERA_FILE, POSE_FILE, INFO_FILE = "scene_camera.json", "scene_gt.json", "scene
 CATEGORY_FILE = "categories.json"
 _SENSOR = "rgb"
 MM_PER_M = 1000.0
-"""BOP's unit of length, in a metre."""
+"""Millimetres (unit of BOP) per metre."""
 HINT = "Correct the file."
 
 _MAX_BYTES = 200_000_000
-_ROTATION_TOLERANCE = 0.05  # products of axes; LM-O's annotations are off by up to 0.0096
+_ROTATION_TOLERANCE = 0.05  # of the products of axes; up to 0.0096 in LM-O
 
 _Vector3 = Annotated[list[float], Field(min_length=3, max_length=3)]
 _Vector4 = Annotated[list[float], Field(min_length=4, max_length=4)]
@@ -36,7 +36,7 @@ _Vector9 = Annotated[list[float], Field(min_length=9, max_length=9)]
 
 @dataclass(frozen=True)
 class CameraEntry:
-    """A camera in ``scene_camera.json``; ``depth_scale`` is millimetres in a step of depth."""
+    """Entry of ``scene_camera.json``; ``depth_scale`` is millimetres per depth unit."""
 
     camera_matrix: Annotated[_Vector9, Field(alias="cam_K")]
     depth_scale: float = 1.0
@@ -44,7 +44,7 @@ class CameraEntry:
 
 @dataclass(frozen=True)
 class PoseEntry:
-    """An object's pose in ``scene_gt.json``: the object's frame in the camera's."""
+    """Entry of ``scene_gt.json``: pose of an object in the camera's frame."""
 
     rotation: Annotated[_Vector9, Field(alias="cam_R_m2c")]
     position_mm: Annotated[_Vector3, Field(alias="cam_t_m2c")]
@@ -53,7 +53,7 @@ class PoseEntry:
 
 @dataclass(frozen=True)
 class InfoEntry:
-    """What ``scene_gt_info.json`` says of how an object is seen."""
+    """Entry of ``scene_gt_info.json``: boxes and visibility of an object."""
 
     bbox_obj: _Vector4
     bbox_visib: _Vector4
@@ -70,15 +70,15 @@ _NAME_TABLE: TypeAdapter[dict[int, str]] = TypeAdapter(dict[int, str])
 
 
 def find_scenes(root: Path) -> dict[str, list[Path]]:
-    """Return the folders of scenes by part, for a data set, one part of it, or one scene."""
-    root = root.resolve()  # whose parts are told by the names of folders
+    """Return the scene folders by split, for a dataset, one of its splits, or one scene."""
+    root = root.resolve()  # folder names are the names of splits
     if _is_scene(root):
         return {root.parent.name: [root]}
-    found: dict[str, list[Path]] = defaultdict(list)
+    by_split: dict[str, list[Path]] = defaultdict(list)
     for pattern in ("*/scene_camera*.json", "*/*/scene_camera*.json"):
         for folder in sorted({path.parent for path in root.glob(pattern)}):
-            found[folder.parent.name].append(folder)
-    return dict(found)
+            by_split[folder.parent.name].append(folder)
+    return dict(by_split)
 
 
 def _is_scene(folder: Path) -> bool:
@@ -86,10 +86,10 @@ def _is_scene(folder: Path) -> bool:
 
 
 def resolve_table_path(folder: Path, name: str) -> Path:
-    """Return the file of a table of a scene: that of the sensor ``rgb`` where it has several sensors.
+    """Return the file of a scene's table, of the sensor ``rgb`` if there are several sensors.
 
     Raises:
-        InputError: the scene has several sensors, none of which is called ``rgb``.
+        InputError: the scene has several sensors, but none named ``rgb``.
     """
     if (folder / CAMERA_FILE).is_file():
         return folder / name
@@ -99,26 +99,27 @@ def resolve_table_path(folder: Path, name: str) -> Path:
     if sensors and _SENSOR not in sensors:
         raise InputError(
             folder,
-            f"has images of the sensors {', '.join(sensors)}, of which none is called {_SENSOR}. Rename the files "
-            f"of one, as scene_camera_{sensors[0]}.json to {CAMERA_FILE}.",
+            f"has images of the sensors {', '.join(sensors)}, but not of {_SENSOR}. Rename the files of one "
+            f"sensor, e.g. scene_camera_{sensors[0]}.json to {CAMERA_FILE}.",
         )
     return folder / f"{Path(name).stem}_{_SENSOR}.json"
 
 
 def find_mask_folder(folder: Path) -> Path:
-    """Return the folder of the masks of what is seen in a scene."""
-    own = folder / f"mask_visib_{_SENSOR}"
-    return own if own.is_dir() else folder / "mask_visib"
+    """Return the folder of a scene's masks of visible pixels."""
+    sensor_folder = folder / f"mask_visib_{_SENSOR}"
+    return sensor_folder if sensor_folder.is_dir() else folder / "mask_visib"
 
 
 def make_default_name(obj_id: int) -> str:
-    """Return the name of a category that has none."""
+    """Return the name of a category without a name in ``categories.json``."""
     return f"obj_{obj_id:06d}"
 
 
 def clip_bop_box(bop_box: Sequence[float], size: tuple[int, int]) -> Box:
-    """Return a box of BOP, which names its first pixel and how many more there are, as far as it lies in a
-    picture (width, height); empty where it lies beside.
+    """Return a BOP box clipped to an image (width, height); empty if outside.
+
+    BOP boxes are the first pixel and the number of further pixels.
     """
     x, y, width, height = bop_box
     x0, x1 = (min(max(side, 0.0), size[0]) for side in (x, x + width + 1))
@@ -127,14 +128,14 @@ def clip_bop_box(bop_box: Sequence[float], size: tuple[int, int]) -> Box:
 
 
 def read_category_names(scenes: Sequence[Path]) -> dict[int, str]:
-    """Return the categories by ``obj_id``, of all that the scenes show.
+    """Return the category names by ``obj_id``, of all objects in the scenes.
 
     Raises:
         InputError: a table is broken.
     """
     path = scenes[0].parents[1] / CATEGORY_FILE
-    given = read_table(path, _NAME_TABLE) if path.is_file() else {}
-    shown = {
+    names = read_table(path, _NAME_TABLE) if path.is_file() else {}
+    object_ids = {
         pose.obj_id
         for scene in scenes
         if resolve_table_path(scene, POSE_FILE).is_file()
@@ -142,59 +143,63 @@ def read_category_names(scenes: Sequence[Path]) -> dict[int, str]:
         for pose in poses
     }
     return {
-        number: given.get(number, make_default_name(number))
-        for number in sorted(shown | set(given))
+        object_id: names.get(object_id, make_default_name(object_id))
+        for object_id in sorted(object_ids | set(names))
     }
 
 
 def read_table(path: Path, adapter: TypeAdapter[T]) -> T:
-    """Return a table of a BOP data set.
+    """Return the validated table of a JSON file.
+
+    Args:
+        path: JSON file.
+        adapter: type of the table.
 
     Raises:
-        InputError: it is missing or broken.
+        InputError: the file is missing or invalid.
     """
     try:
-        return adapter.validate_python(read_json(path, _MAX_BYTES, "file of a scene"))
+        return adapter.validate_python(read_json(path, _MAX_BYTES, "scene file"))
     except ValidationError as error:
         raise InputError(path, f"{format_validation_error(error)}. {HINT}") from error
 
 
 def find_image(folder: Path, image_id: int) -> Path:
-    """Return the picture with a number in the folder of its scene.
+    """Return the image of a scene by its id.
 
     Raises:
-        InputError: there is none.
+        InputError: the image is missing.
     """
-    for place in ("rgb", "gray"):
+    for name in ("rgb", "gray"):
         for suffix in images.IMAGE_SUFFIXES:
-            path = folder / f"{place}/{image_id:06d}{suffix}"
+            path = folder / f"{name}/{image_id:06d}{suffix}"
             if path.is_file():
                 return path
     raise InputError(
         folder,
-        f"image {image_id} is in {CAMERA_FILE}, but not in rgb/ or gray/. Copy the scene again.",
+        f"image {image_id} of {CAMERA_FILE} is missing in rgb/ and gray/. Copy the scene again.",
     )
 
 
 def parse_pose_matrix(
     path: Path, image_id: int, index: int, entry: PoseEntry
 ) -> NDArray[np.float64]:
-    """Return the matrix (4, 4) to the camera's frame, metres, with the rotation as it is given.
+    """Return the pose matrix (4, 4) to the camera's frame, metres, with the rotation as given.
 
     Args:
-        path: of the table, for the error.
-        image_id: of the image.
-        index: of the object in it.
-        entry: the entry.
+        path: file of the table, for errors.
+        image_id: id of the image.
+        index: index of the object in the image.
+        entry: pose entry.
 
     Raises:
-        InputError: it is no pose.
+        InputError: the pose is invalid.
     """
     matrix = build_pose_matrix(entry.rotation, entry.position_mm)
     if matrix is None:
         raise InputError(
             path,
-            f"image {image_id}, object {index}: cam_R_m2c is no rotation, or cam_t_m2c is not finite. "
+            f"image {image_id}, object {index}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. "
             f"{HINT}",
         )
     return matrix
@@ -203,11 +208,11 @@ def parse_pose_matrix(
 def build_pose_matrix(
     rotation: Sequence[float], position_mm: Sequence[float]
 ) -> NDArray[np.float64] | None:
-    """Return the matrix (4, 4) of BOP's nine and three numbers, metres; None when they are no pose."""
+    """Return the matrix (4, 4) of a BOP rotation and translation, metres; None if invalid."""
     matrix = np.eye(4)
     matrix[:3, :3] = np.reshape(rotation, (3, 3))
     matrix[:3, 3] = np.array(position_mm) / MM_PER_M
-    turn = matrix[:3, :3]
-    if not np.isfinite(matrix).all() or np.linalg.det(turn) < 0:
+    axes = matrix[:3, :3]
+    if not np.isfinite(matrix).all() or np.linalg.det(axes) < 0:
         return None
-    return matrix if np.allclose(turn @ turn.T, np.eye(3), atol=_ROTATION_TOLERANCE) else None
+    return matrix if np.allclose(axes @ axes.T, np.eye(3), atol=_ROTATION_TOLERANCE) else None

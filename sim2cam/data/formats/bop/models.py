@@ -1,4 +1,4 @@
-"""Models as BOP has them: a PLY file of each object in millimetres, and what is known of all of them."""
+"""BOP object models: a PLY file per object in millimetres, and ``models_info.json``."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ObjectModel:
     """A rigid object, in its own frame.
 
     Attributes:
-        vertices_m: (n, 3).
-        normals: (n, 3) unit vectors.
-        faces: (m, 3) indices of triangles.
-        rgb: (n, 3) sRGB uint8; None where the colour is not the object's own.
-        symmetries: turns after which it looks the same.
+        vertices_m: vertices (n, 3).
+        normals: unit vectors (n, 3).
+        faces: triangle indices (m, 3).
+        rgb: sRGB colours (n, 3), uint8; None without own colours.
+        symmetries: symmetry rotations.
     """
 
     vertices_m: Floats
@@ -45,11 +45,12 @@ class ObjectModel:
 
 @dataclass(frozen=True, eq=False)
 class ModelSource:
-    """What a data set's scenes know of its objects' shapes.
+    """Access to the object models of a dataset's scenes.
 
     Attributes:
         find_assets: returns the assets of a sample's objects by ``instance_id``.
-        load_model: returns the model of an asset of a sample; raises ``InputError`` without its file.
+        load_model: returns the model of an asset of a sample; raises ``InputError`` if its file is
+            missing.
     """
 
     find_assets: Callable[[Sample], Mapping[int, Asset]]
@@ -57,15 +58,15 @@ class ModelSource:
 
 
 def write_models(models: Mapping[int, ObjectModel], folder: Path) -> None:
-    """Fill a folder with ``models/obj_000001.ply``, ... and ``models/models_info.json``.
+    """Write ``models/obj_000001.ply``, ... and ``models/models_info.json``.
 
     Raises:
         OutputError: the folder cannot be written.
     """
-    for number, model in models.items():
-        write_bytes(folder / MODEL_FOLDER / f"obj_{number:06d}.ply", _encode_ply(model))
-    table = {str(number): _build_info(model) for number, model in models.items()}
-    write_bytes(folder / MODEL_FOLDER / MODEL_INFO_FILE, to_json(table, folder, indent=1))
+    for object_id, model in models.items():
+        write_bytes(folder / MODEL_FOLDER / f"obj_{object_id:06d}.ply", _encode_ply(model))
+    infos = {str(object_id): _build_info(model) for object_id, model in models.items()}
+    write_bytes(folder / MODEL_FOLDER / MODEL_INFO_FILE, to_json(infos, folder, indent=1))
 
 
 def _encode_ply(model: ObjectModel) -> bytes:
@@ -84,23 +85,27 @@ def _encode_ply(model: ObjectModel) -> bytes:
 def _build_info(model: ObjectModel) -> dict[str, Any]:
     low = _MM_PER_M * model.vertices_m.min(axis=0)
     size = _MM_PER_M * np.ptp(model.vertices_m, axis=0)
-    facts: dict[str, Any] = {"diameter": _MM_PER_M * compute_diameter(model.vertices_m)}
-    facts |= {f"min_{axis}": float(value) for axis, value in zip("xyz", low, strict=True)}
-    facts |= {f"size_{axis}": float(value) for axis, value in zip("xyz", size, strict=True)}
-    turns, axes = model.symmetries.rotations_wxyz, model.symmetries.axes
-    if turns:
-        facts["symmetries_discrete"] = [Pose(turn).matrix().ravel().tolist() for turn in turns]
+    info: dict[str, Any] = {"diameter": _MM_PER_M * compute_diameter(model.vertices_m)}
+    info |= {f"min_{axis}": float(value) for axis, value in zip("xyz", low, strict=True)}
+    info |= {f"size_{axis}": float(value) for axis, value in zip("xyz", size, strict=True)}
+    rotations, axes = model.symmetries.rotations_wxyz, model.symmetries.axes
+    if rotations:
+        info["symmetries_discrete"] = [
+            Pose(rotation).matrix().ravel().tolist() for rotation in rotations
+        ]
     if axes:
-        facts["symmetries_continuous"] = [
+        info["symmetries_continuous"] = [
             {"axis": list(axis), "offset": [0.0, 0.0, 0.0]} for axis in axes
         ]
-    return facts
+    return info
 
 
 def compute_diameter(points: Floats) -> float:
-    """Return the largest distance between any two of some points (n, 3)."""
+    """Return the largest distance between two of the points (n, 3)."""
     from scipy.spatial import ConvexHull
     from scipy.spatial.distance import pdist
 
-    corners = points[ConvexHull(points, qhull_options="QJ").vertices]  # joggled: it may be flat
+    corners = points[
+        ConvexHull(points, qhull_options="QJ").vertices
+    ]  # joggled, as points may be coplanar
     return float(pdist(corners).max())

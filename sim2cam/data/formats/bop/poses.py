@@ -1,4 +1,4 @@
-"""Poses as BOP benchmarks them: what is to be found, what is known of the objects, and results in CSV."""
+"""BOP pose benchmark: targets, object models, and results in CSV."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from sim2cam.metrics.pose_errors import compute_symmetry_transforms
 Floats = NDArray[np.float64]
 
 TARGETS_FILE = "test_targets_bop19.json"
-"""Beside the parts of a data set: which images are scored, and which objects in them."""
+"""File in the dataset's folder with the scored images and objects."""
 
 _HEADER = "scene_id,im_id,obj_id,score,R,t,time"
 _COLUMNS = _HEADER.split(",")
@@ -59,10 +59,10 @@ class PoseEstimate:
     """An estimated pose.
 
     Attributes:
-        scene_id, image_id, object_id: numbers of the scene, of the picture in it and of the object.
-        score: how sure it is; any number, larger is surer.
-        pose: matrix (4, 4) from the object's frame to the camera's, metres.
-        time_s: that its picture took; -1 where unknown.
+        scene_id, image_id, object_id: ids of scene, image and object.
+        score: confidence; any number, higher is better.
+        pose: matrix (4, 4) from the object's to the camera's frame, metres.
+        time_s: processing time of the image; -1 if unknown.
     """
 
     scene_id: int
@@ -75,15 +75,15 @@ class PoseEstimate:
 
 @dataclass(frozen=True, eq=False)
 class PoseImage:
-    """A picture in which objects are to be found.
+    """An image with target objects.
 
     Attributes:
-        scene_id, image_id: numbers of its scene and of itself.
-        camera_matrix: matrix (3, 3) of its pinhole.
-        width, height: pixels.
-        ground_truth_poses: poses (m, 4, 4) of the instances that count, by the object's number.
-        depth: file of the depth camera's picture; None without one.
-        depth_unit_m: of its steps.
+        scene_id, image_id: ids of scene and image.
+        camera_matrix: pinhole camera matrix (3, 3).
+        width, height: image size, pixels.
+        ground_truth_poses: poses of the scored instances (m, 4, 4) by object id.
+        depth: depth image file; None without one.
+        depth_unit_m: unit of the depth image.
     """
 
     scene_id: int
@@ -98,13 +98,13 @@ class PoseImage:
 
 @dataclass(frozen=True, eq=False)
 class BopModel:
-    """What is known of an object.
+    """Model of an object.
 
     Attributes:
-        name: its category.
-        mesh: its file, in millimetres.
-        diameter_m: the largest distance between two of its points.
-        symmetries: matrices (n, 4, 4), metres, of ``compute_symmetry_transforms``.
+        name: category name.
+        mesh: mesh file, in millimetres.
+        diameter_m: largest distance between two points.
+        symmetries: result of ``compute_symmetry_transforms`` (n, 4, 4), metres.
     """
 
     name: str
@@ -142,61 +142,62 @@ _TARGETS: TypeAdapter[list[_Target]] = TypeAdapter(list[_Target])
 _MODEL_INFO_TABLE: TypeAdapter[dict[int, _ModelInfo]] = TypeAdapter(dict[int, _ModelInfo])
 
 TargetCounts = dict[tuple[int, int], dict[int, int]]
-"""How many instances of each object are to be found, by the numbers of scene and image."""
+"""Number of target instances by object id, by scene and image ids."""
 
 
 def find_test_scenes(root: Path) -> list[Path]:
-    """Return the folders of the scenes of a data set that are scored: its test part.
+    """Return the scene folders of a dataset's test split.
 
     Raises:
-        InputError: it has several parts and none of them is ``test`` or ``test_...``.
+        InputError: there are several splits, but none is ``test`` or ``test_...``.
     """
-    parts = find_scenes(root)
-    tests = [scenes for part, scenes in parts.items() if part.split("_")[0] == "test"]
-    if not tests and len(parts) == 1:
-        tests = list(parts.values())
-    if not tests:
+    splits = find_scenes(root)
+    test_splits = [scenes for split, scenes in splits.items() if split.split("_")[0] == "test"]
+    if not test_splits and len(splits) == 1:
+        test_splits = list(splits.values())
+    if not test_splits:
         raise InputError(
-            root, f"has no part test among {', '.join(sorted(parts)) or 'none'}. Name the part."
+            root,
+            f"has no test split. Splits: {', '.join(sorted(splits)) or 'none'}. Give the folder of a split.",
         )
-    return [scene for scenes in tests for scene in scenes]
+    return [scene for scenes in test_splits for scene in scenes]
 
 
 def read_targets(scenes: Sequence[Path]) -> TargetCounts | None:
-    """Return what is to be found in scenes of one data set; None without a list of it.
+    """Return the targets in scenes of one dataset; None without a targets file.
 
     Raises:
-        InputError: the list is broken, or names nothing in these scenes.
+        InputError: the file is broken, or has no target in these scenes.
     """
     path = scenes[0].parents[1] / TARGETS_FILE
     if not path.is_file():
         return None
-    wanted: TargetCounts = defaultdict(dict)
-    numbers = {parse_scene_id(scene) for scene in scenes}
+    targets: TargetCounts = defaultdict(dict)
+    scene_ids = {parse_scene_id(scene) for scene in scenes}
     for target in read_table(path, _TARGETS):
-        if target.scene_id in numbers:
-            wanted[target.scene_id, target.im_id][target.obj_id] = target.inst_count
-    if not wanted:
-        raise InputError(path, f"names nothing in scene {min(numbers)}. {HINT}")
-    return dict(wanted)
+        if target.scene_id in scene_ids:
+            targets[target.scene_id, target.im_id][target.obj_id] = target.inst_count
+    if not targets:
+        raise InputError(path, f"has no target in scene {min(scene_ids)}. {HINT}")
+    return dict(targets)
 
 
 def select_bop_targets(root: Path, captures: Dataset) -> Dataset:
-    """Return captures of a BOP data set as BOP scores detections in them.
+    """Return captures of a BOP dataset as BOP scores detections.
 
-    With a list of targets, only its images count, and boxes are those of whole objects, also where
-    something hides them; without one, captures stay as they are.
+    With a targets file, only its images are scored, with amodal boxes; without one, captures are
+    unchanged.
 
     Args:
-        root: of the data set, a part of it or a scene.
-        captures: read from there.
+        root: folder of the dataset, a split or a scene.
+        captures: samples read from there.
 
     Raises:
-        InputError: the list is broken, or names nothing here.
+        InputError: the targets file is broken, or has no target here.
     """
     scenes = find_test_scenes(root) if has_targets(root) else []
-    wanted = read_targets(scenes) if scenes else None
-    if wanted is None:
+    targets = read_targets(scenes) if scenes else None
+    if targets is None:
         return captures
     folders = {scene.resolve() for scene in scenes}
     samples = tuple(
@@ -204,38 +205,38 @@ def select_bop_targets(root: Path, captures: Dataset) -> Dataset:
             sample, objects=sample.objects and tuple(o.use_amodal_box() for o in sample.objects)
         )
         for sample in captures.samples
-        if sample.rgb.parents[1].resolve() in folders and get_bop_ids(sample) in wanted
+        if sample.rgb.parents[1].resolve() in folders and get_bop_ids(sample) in targets
     )
     return replace(captures, samples=samples)
 
 
 def has_targets(root: Path) -> bool:
-    """Return whether a list of targets lies beside the parts of a BOP data set."""
+    """Return whether a BOP dataset has a targets file."""
     return (_find_dataset_root(root) / TARGETS_FILE).is_file()
 
 
 def get_bop_ids(sample: Sample) -> tuple[int, int]:
-    """Return the numbers of the scene and of the image of a sample of a BOP data set."""
+    """Return the scene and image ids of a sample of a BOP dataset."""
     return parse_scene_id(sample.rgb.parents[1]), int(sample.rgb.stem)
 
 
 def _find_dataset_root(root: Path) -> Path:
-    """Return the folder beside whose parts the list of targets lies."""
+    """Return the folder of the dataset, which contains the splits."""
     (scene, *_), *_ = find_scenes(root).values()
     return scene.parents[1]
 
 
 def read_pose_images(scenes: Sequence[Path]) -> tuple[PoseImage, ...]:
-    """Return the pictures in which objects are to be found, as BOP's challenge of 2019 has it.
+    """Return the images with target objects, as in the BOP Challenge 2019.
 
-    With a list of targets, of each object the instances that are seen most, as many as it says;
-    without one, all those of which at least ``matching.LEAST_VISIBLE`` is seen.
+    With a targets file, the most visible instances of each object, as many as it lists; without
+    one, all instances with a visible fraction of at least ``MIN_VISIBLE_FRACTION``.
 
     Raises:
-        InputError: a file is missing, broken or contradicts another.
+        InputError: a file is missing, broken or inconsistent.
     """
-    wanted = read_targets(scenes)
-    return tuple(view for scene in scenes for view in _iterate_pose_images(scene, wanted))
+    targets = read_targets(scenes)
+    return tuple(image for scene in scenes for image in _iterate_pose_images(scene, targets))
 
 
 def _iterate_pose_images(scene: Path, target_counts: TargetCounts | None) -> Iterator[PoseImage]:
@@ -243,32 +244,36 @@ def _iterate_pose_images(scene: Path, target_counts: TargetCounts | None) -> Ite
     poses = read_table(resolve_table_path(scene, POSE_FILE), POSE_TABLE)
     infos = read_table(resolve_table_path(scene, INFO_FILE), INFO_TABLE)
     scene_id = parse_scene_id(scene)
-    listed: dict[int, Mapping[int, int]]
+    counts_by_image: dict[int, Mapping[int, int]]
     if target_counts is None:
-        listed = {number: _count_visible(poses, infos, number) for number in sorted(cameras)}
-    else:
-        listed = {
-            number: counts for (of, number), counts in target_counts.items() if of == scene_id
+        counts_by_image = {
+            image_id: _count_visible(poses, infos, image_id) for image_id in sorted(cameras)
         }
-    for number, counts in listed.items():
+    else:
+        counts_by_image = {
+            image_id: counts
+            for (target_scene, image_id), counts in target_counts.items()
+            if target_scene == scene_id
+        }
+    for image_id, counts in counts_by_image.items():
         for table, name in ((cameras, CAMERA_FILE), (poses, POSE_FILE), (infos, INFO_FILE)):
-            if number not in table:
+            if image_id not in table:
                 raise InputError(
                     resolve_table_path(scene, name),
-                    f"image {number} is not in it. Copy the scene again.",
+                    f"image {image_id} is missing. Copy the scene again.",
                 )
         yield _build_pose_image(
             scene,
-            number,
-            cameras[number],
-            _select_ground_truth(scene, number, counts, poses, infos),
+            image_id,
+            cameras[image_id],
+            _select_ground_truth(scene, image_id, counts, poses, infos),
         )
 
 
 def _count_visible(
     poses: Mapping[int, list[PoseEntry]], infos: Mapping[int, list[InfoEntry]], image_id: int
 ) -> Counter[int]:
-    """Return how many instances of each object are seen well enough."""
+    """Return the number of sufficiently visible instances by object id."""
     pairs = zip(poses.get(image_id, ()), infos.get(image_id, ()), strict=False)
     return Counter(pose.obj_id for pose, info in pairs if info.visib_fract >= MIN_VISIBLE_FRACTION)
 
@@ -280,31 +285,31 @@ def _select_ground_truth(
     poses: Mapping[int, list[PoseEntry]],
     infos: Mapping[int, list[InfoEntry]],
 ) -> dict[int, Floats]:
-    """Return the poses of the instances that are seen most, by their object."""
-    given, beside = poses[image_id], infos[image_id]
-    if len(given) != len(beside):
+    """Return the poses of the most visible instances by object id."""
+    image_poses, image_infos = poses[image_id], infos[image_id]
+    if len(image_poses) != len(image_infos):
         raise InputError(
             resolve_table_path(scene, INFO_FILE),
-            f"image {image_id}: {len(beside)} objects, but {POSE_FILE} has {len(given)}. Calculate it "
-            "again.",
+            f"image {image_id}: {len(image_infos)} objects, but {POSE_FILE} has {len(image_poses)}. Run "
+            "calc_gt_info.py of bop_toolkit again.",
         )
-    truths: dict[int, list[Floats]] = {object_id: [] for object_id in counts}
-    for index in sorted(range(len(given)), key=lambda i: -beside[i].visib_fract):
-        chosen = truths.get(given[index].obj_id)
-        if chosen is not None and len(chosen) < counts[given[index].obj_id]:
-            chosen.append(
+    selected: dict[int, list[Floats]] = {object_id: [] for object_id in counts}
+    for index in sorted(range(len(image_poses)), key=lambda i: -image_infos[i].visib_fract):
+        matrices = selected.get(image_poses[index].obj_id)
+        if matrices is not None and len(matrices) < counts[image_poses[index].obj_id]:
+            matrices.append(
                 parse_pose_matrix(
-                    resolve_table_path(scene, POSE_FILE), image_id, index, given[index]
+                    resolve_table_path(scene, POSE_FILE), image_id, index, image_poses[index]
                 )
             )
-    for object_id, chosen in truths.items():
-        if len(chosen) < counts[object_id]:
+    for object_id, matrices in selected.items():
+        if len(matrices) < counts[object_id]:
             raise InputError(
                 resolve_table_path(scene, POSE_FILE),
-                f"image {image_id}: {len(chosen)} instances of object {object_id}, but {TARGETS_FILE} asks "
-                f"for {counts[object_id]}. They are of different data sets.",
+                f"image {image_id}: {len(matrices)} instances of object {object_id}, but {TARGETS_FILE} lists "
+                f"{counts[object_id]}. Use files of one dataset.",
             )
-    return {object_id: np.stack(chosen) for object_id, chosen in truths.items()}
+    return {object_id: np.stack(matrices) for object_id, matrices in selected.items()}
 
 
 def _build_pose_image(
@@ -325,40 +330,42 @@ def _build_pose_image(
 
 
 def parse_scene_id(scene: Path) -> int:
-    """Return the number of a scene, which is the name of its folder.
+    """Return the id of a scene, the name of its folder.
 
     Raises:
-        InputError: it is none.
+        InputError: the name is not a number.
     """
     try:
         return int(scene.name)
     except ValueError as error:
-        raise InputError(scene, "is no number, as folders of scenes are. Rename it.") from error
+        raise InputError(
+            scene, "the name of a scene folder must be a number. Rename it."
+        ) from error
 
 
 def read_bop_models(scenes: Sequence[Path]) -> dict[int, BopModel]:
-    """Return what is known of the objects of scenes, by their numbers.
+    """Return the models of the objects of scenes by object id.
 
     Raises:
-        InputError: the folder of meshes is missing, or its table of them is broken.
+        InputError: the model folder is missing, or ``models_info.json`` is broken.
     """
     base = scenes[0].parents[1]
     folder = next((base / name for name in _MODEL_FOLDERS if (base / name).is_dir()), None)
     if folder is None:
         raise InputError(
             base,
-            f"holds no {_MODEL_FOLDERS[0]}/ with the meshes of the objects. Unpack them there.",
+            f"folder {_MODEL_FOLDERS[0]}/ with the meshes of the objects is missing. Unpack them there.",
         )
     path = folder / _MODEL_INFO_FILE
     names = read_category_names(scenes)
     return {
-        number: BopModel(
-            names.get(number, f"obj_{number:06d}"),
-            folder / f"obj_{number:06d}.ply",
+        object_id: BopModel(
+            names.get(object_id, f"obj_{object_id:06d}"),
+            folder / f"obj_{object_id:06d}.ply",
             model.diameter / MM_PER_M,
-            _parse_symmetries(path, number, model),
+            _parse_symmetries(path, object_id, model),
         )
-        for number, model in read_table(path, _MODEL_INFO_TABLE).items()
+        for object_id, model in read_table(path, _MODEL_INFO_TABLE).items()
     }
 
 
@@ -368,30 +375,34 @@ def _parse_symmetries(path: Path, object_id: int, model: _ModelInfo) -> Floats:
         rows = np.reshape(values, (4, 4))
         matrix = build_pose_matrix(rows[:3, :3].ravel().tolist(), rows[:3, 3].tolist())
         if matrix is None:
-            raise InputError(path, f"object {object_id}: a symmetry is no rigid motion. {HINT}")
+            raise InputError(
+                path, f"object {object_id}: a symmetry is not a rigid transform. {HINT}"
+            )
         discrete.append(matrix)
     continuous = []
-    for turn in model.symmetries_continuous:
-        axis, point = np.array(turn.axis), np.array(turn.offset) / MM_PER_M
+    for symmetry in model.symmetries_continuous:
+        axis, point = np.array(symmetry.axis), np.array(symmetry.offset) / MM_PER_M
         if not (np.isfinite([*axis, *point]).all() and axis.any()):
-            raise InputError(path, f"object {object_id}: a symmetry has no axis. {HINT}")
+            raise InputError(
+                path, f"object {object_id}: the axis of a symmetry is zero or not finite. {HINT}"
+            )
         continuous.append((axis, point))
     return compute_symmetry_transforms(discrete, continuous)
 
 
 def read_pose_results(path: Path) -> tuple[PoseEstimate, ...]:
-    """Return the estimated poses of a CSV file in the format of BOP's challenge of 2019.
+    """Return the estimated poses of a CSV file in the format of the BOP Challenge 2019.
 
-    Its columns are ``scene_id,im_id,obj_id,score,R,t,time``: the nine numbers of the rotation, by
-    rows, and the three of the translation, in millimetres, have spaces between them. The line that
-    names the columns may be missing.
+    Columns are ``scene_id,im_id,obj_id,score,R,t,time``: the nine numbers of the rotation, by rows,
+    and the three of the translation, in millimetres, are separated by spaces. The header is
+    optional.
 
     Raises:
-        InputError: it is missing or broken, or images took several times.
+        InputError: the file is missing or broken, or an image has several times.
     """
     lines = read_text(path, _MAX_BYTES, "list of poses").splitlines()
     if not lines:
-        raise InputError(path, f"is empty. Without any pose, it is the line {_HEADER}")
+        raise InputError(path, f"is empty. A file without poses has the line {_HEADER}")
     results = []
     times: dict[tuple[int, int], float] = {}
     for number, line in enumerate(lines, start=1):
@@ -402,12 +413,12 @@ def read_pose_results(path: Path) -> tuple[PoseEstimate, ...]:
             result = _parse_result(cells)
         except ValueError as error:
             raise InputError(path, f"line {number}: {error} {HINT}") from error
-        known = times.setdefault((result.scene_id, result.image_id), result.time_s)
-        if abs(known - result.time_s) > _TIME_TOLERANCE_S:
+        time_s = times.setdefault((result.scene_id, result.image_id), result.time_s)
+        if abs(time_s - result.time_s) > _TIME_TOLERANCE_S:
             raise InputError(
                 path,
-                f"line {number}: time {result.time_s:g}, but another line of its image has "
-                f"{known:g}. Give every line the time that the whole image took.",
+                f"line {number}: time {result.time_s:g}, but another line of the image has "
+                f"{time_s:g}. Give all lines the time of the whole image.",
             )
         results.append(result)
     return tuple(results)
@@ -416,19 +427,19 @@ def read_pose_results(path: Path) -> tuple[PoseEstimate, ...]:
 def _parse_result(cells: Sequence[str]) -> PoseEstimate:
     if len(cells) != len(_COLUMNS):
         raise ValueError(f"{len(cells)} cells, not {len(_COLUMNS)}.")
-    named = dict(zip(_COLUMNS, cells, strict=True))
-    scene_id, image_id, object_id = (_parse_integer(named, name) for name in _COLUMNS[:3])
-    (score,), (seconds,) = _parse_floats(named, "score", 1), _parse_floats(named, "time", 1)
-    pose = build_pose_matrix(_parse_floats(named, "R", 9), _parse_floats(named, "t", 3))
+    row = dict(zip(_COLUMNS, cells, strict=True))
+    scene_id, image_id, object_id = (_parse_integer(row, name) for name in _COLUMNS[:3])
+    (score,), (time_s,) = _parse_floats(row, "score", 1), _parse_floats(row, "time", 1)
+    pose = build_pose_matrix(_parse_floats(row, "R", 9), _parse_floats(row, "t", 3))
     if pose is None:
-        raise ValueError(f"R {named['R']} is no rotation.")
-    return PoseEstimate(scene_id, image_id, object_id, score, pose, seconds)
+        raise ValueError(f"R {row['R']} is not a rotation.")
+    return PoseEstimate(scene_id, image_id, object_id, score, pose, time_s)
 
 
 def _parse_integer(row: Mapping[str, str], name: str) -> int:
     text = row[name]
     if not text.isdecimal():
-        raise ValueError(f"{name} '{text}' is no whole number of 0 or more.")
+        raise ValueError(f"{name} '{text}' must be an integer of 0 or more.")
     return int(text)
 
 
@@ -438,20 +449,21 @@ def _parse_floats(row: Mapping[str, str], name: str, count: int) -> list[float]:
     except ValueError:
         values = []
     if len(values) != count or not all(map(math.isfinite, values)):
-        raise ValueError(f"{name} '{row[name][:80]}' is not {count} finite numbers.")
+        expected = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise ValueError(f"{name} '{row[name][:80]}' must be {expected}.")
     return values
 
 
 def write_pose_results(results: Sequence[PoseEstimate], path: Path) -> None:
-    """Write estimated poses as ``read_pose_results`` reads them.
+    """Write estimated poses in the format of ``read_pose_results``.
 
     Raises:
         OutputError: the file cannot be written.
     """
     lines = [_HEADER]
-    for one in results:
-        rotation = " ".join(map(repr, one.pose[:3, :3].ravel().tolist()))
-        position = " ".join(map(repr, (one.pose[:3, 3] * MM_PER_M).tolist()))
-        numbers = f"{one.scene_id},{one.image_id},{one.object_id},{float(one.score)!r}"
-        lines.append(f"{numbers},{rotation},{position},{float(one.time_s)!r}")
+    for estimate in results:
+        rotation = " ".join(map(repr, estimate.pose[:3, :3].ravel().tolist()))
+        translation = " ".join(map(repr, (estimate.pose[:3, 3] * MM_PER_M).tolist()))
+        head = f"{estimate.scene_id},{estimate.image_id},{estimate.object_id},{float(estimate.score)!r}"
+        lines.append(f"{head},{rotation},{translation},{float(estimate.time_s)!r}")
     write_atomic(path, "".join(f"{line}\n" for line in lines).encode())

@@ -1,4 +1,4 @@
-"""Reading BOP: data sets of its benchmark, and what ``bop`` wrote."""
+"""BOP reader, for datasets of the benchmark and of ``write_bop``."""
 
 from __future__ import annotations
 
@@ -46,44 +46,43 @@ from sim2cam.geometry.poses import Pose
 
 
 def is_bop(path: Path) -> bool:
-    """Return whether a path is a folder of scenes, or one."""
+    """Return whether a path is a BOP dataset, split or scene."""
     return bool(find_scenes(path))
 
 
 def read_bop(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
-    """Return the parts of a data set (``test``, ``train_pbr``, ...), of one part or of one scene.
+    """Return the splits of a dataset (``test``, ``train_pbr``, ...), of one split or of one scene.
 
-    Boxes are those of what is seen, and end at the picture's edge, as those of whole objects do;
-    visible fractions are of whole objects, also beyond it. Masks are those of ``mask_visib/``, read
-    when they are asked for. Objects that are hidden whole are left out. Categories are named by
-    ``categories.json`` where our export wrote one, and else as the files of their meshes:
-    ``obj_000001``. Depth is that of a depth camera, ``render_sensor_depth``. Of scenes with several sensors
-    (``scene_camera_rgb.json``) the images of ``rgb`` are read.
+    Boxes are of the visible pixels; they and amodal boxes are clipped to the image. Visible
+    fractions are of whole objects, also outside the image. Masks of ``mask_visib/`` are read
+    lazily. Invisible objects are left out. Category names are from ``categories.json`` of
+    ``write_bop``, else the names of mesh files, e.g. ``obj_000001``. Depth becomes the channel
+    ``sensor_depth``. In scenes with several sensors (``scene_camera_rgb.json``), the sensor ``rgb``
+    is read.
 
     Args:
         root: the folder.
-        origin: how the images were made.
-        skip_invalid: leave flawed annotations out with a warning.
+        origin: origin of the images.
+        skip_invalid: leave invalid annotations out with a warning.
 
     Raises:
-        InputError: a file is missing, broken or contradicts itself.
+        InputError: a file is missing, broken or inconsistent.
     """
     root = root.resolve()
-    parts = find_scenes(root)
-    scenes = [scene for found in parts.values() for scene in found]
-    names = read_category_names(scenes)
-    samples: dict[str, list[Sample]] = {part: [] for part in parts}
+    splits = find_scenes(root)
+    names = read_category_names([scene for scenes in splits.values() for scene in scenes])
+    samples: dict[str, list[Sample]] = {split: [] for split in splits}
     problems = AnnotationErrors(root, skip_invalid=skip_invalid)
-    number = 0
-    for part, folders in parts.items():
+    scene_index = 0
+    for split, folders in splits.items():
         for folder in folders:
-            samples[part].extend(_read_scene(root, folder, number, names, origin, problems))
-            number += 1
+            samples[split].extend(_read_scene(root, folder, scene_index, names, origin, problems))
+            scene_index += 1
     problems.report()
-    found = {o.category for part in samples.values() for s in part for o in s.objects or ()}
-    listed = tuple(dict.fromkeys(names.values()))  # several models may be of one category
-    categories = tuple(name for name in listed if name in found) or listed
-    return {part: Dataset(root, categories, tuple(read)) for part, read in samples.items()}
+    used = {o.category for split in samples.values() for s in split for o in s.objects or ()}
+    listed = tuple(dict.fromkeys(names.values()))  # several models can have one category
+    categories = tuple(name for name in listed if name in used) or listed
+    return {split: Dataset(root, categories, tuple(items)) for split, items in samples.items()}
 
 
 def _read_scene(
@@ -97,24 +96,24 @@ def _read_scene(
     path = resolve_table_path(folder, CAMERA_FILE)
     cameras = read_table(path, CAMERA_TABLE)
     labels = _read_scene_labels(folder) if resolve_table_path(folder, POSE_FILE).is_file() else None
-    for number, camera in sorted(cameras.items()):
-        picture = find_image(folder, number)
-        width, height = images.read_size(picture)
+    for image_id, camera in sorted(cameras.items()):
+        image_path = find_image(folder, image_id)
+        width, height = images.read_size(image_path)
         objects = None
         if labels is not None:
             objects = tuple(
-                _read_objects(folder, number, (width, height), labels, category_names, problems)
+                _read_objects(folder, image_id, (width, height), labels, category_names, problems)
             )
-        depth = folder / f"depth/{number:06d}.png"
+        depth = folder / f"depth/{image_id:06d}.png"
         yield Sample(
-            name=picture.relative_to(root).as_posix(),
-            rgb=picture,
+            name=image_path.relative_to(root).as_posix(),
+            rgb=image_path,
             width=width,
             height=height,
             objects=objects,
             origin=origin,
             channels={"sensor_depth": depth} if depth.is_file() else {},
-            lens=_build_lens(path, number, camera),
+            lens=_build_lens(path, image_id, camera),
             scene_index=scene_index,
             depth_unit_m=camera.depth_scale / MM_PER_M if depth.is_file() else None,
         )
@@ -127,8 +126,8 @@ def _read_scene_labels(
     if not path.is_file():
         raise InputError(
             path,
-            f"missing: {POSE_FILE} has poses, but nothing tells boxes and what is seen. Calculate it with "
-            "calc_gt_info.py of bop_toolkit.",
+            f"missing, with boxes and visibility of the poses in {POSE_FILE}. Create it with calc_gt_info.py of "
+            "bop_toolkit.",
         )
     return read_table(resolve_table_path(folder, POSE_FILE), POSE_TABLE), read_table(
         path, INFO_TABLE
@@ -138,7 +137,7 @@ def _read_scene_labels(
 def _build_lens(path: Path, image_id: int, camera: CameraEntry) -> BrownConrady:
     fx, skew, cx, zero, fy, cy, *last = camera.camera_matrix
     if skew or zero or last != [0, 0, 1]:
-        raise InputError(path, f"image {image_id}: cam_K is not fx 0 cx, 0 fy cy, 0 0 1. {HINT}")
+        raise InputError(path, f"image {image_id}: cam_K must be fx 0 cx, 0 fy cy, 0 0 1. {HINT}")
     try:
         return BrownConrady(fx, fy, cx, cy)
     except LensError as error:
@@ -153,18 +152,18 @@ def _read_objects(
     category_names: Mapping[int, str],
     problems: AnnotationErrors,
 ) -> Iterator[ObjectLabel]:
-    """Yield the visible objects of an image of a scene."""
+    """Yield the visible objects of an image."""
     poses, infos = labels[0].get(image_id, []), labels[1].get(image_id, [])
     paths = resolve_table_path(folder, POSE_FILE), resolve_table_path(folder, INFO_FILE)
     _check_same_length(paths[1], f"image {image_id}", infos, poses)
     masks = find_mask_folder(folder)
     for index, (pose, info) in enumerate(zip(poses, infos, strict=True)):
         with problems.collect():
-            place = f"image {image_id}, object {index}"
-            label = _build_label(paths, place, (pose, info), size, category_names[pose.obj_id])
-            mask = masks / f"{image_id:06d}_{index:06d}.png"
-            if label is not None and mask.is_file():
-                label = replace(label, mask=MaskFile(mask, size[::-1]))
+            location = f"image {image_id}, object {index}"
+            label = _build_label(paths, location, (pose, info), size, category_names[pose.obj_id])
+            mask_path = masks / f"{image_id:06d}_{index:06d}.png"
+            if label is not None and mask_path.is_file():
+                label = replace(label, mask=MaskFile(mask_path, size[::-1]))
             if label is not None:
                 yield label
 
@@ -172,33 +171,36 @@ def _read_objects(
 def read_bop_image(
     path: Path, name: str, poses: Any, infos: Any, size: tuple[int, int], problems: AnnotationErrors
 ) -> tuple[ObjectLabel, ...]:
-    """Return the visible objects of an image whose tables stand alone, as in BOP's WebDataset files.
+    """Return the visible objects of an image from tables of its own, as in BOP's WebDataset files.
 
     Args:
-        path: what the tables were read from, for errors.
-        name: of the image.
-        poses: list of its entries of ``scene_gt.json``.
-        infos: of ``scene_gt_info.json``.
+        path: source of the tables, for errors.
+        name: image name.
+        poses: entries of ``scene_gt.json``.
+        infos: entries of ``scene_gt_info.json``.
         size: width and height of the image.
-        problems: collects flawed objects, which are left out.
+        problems: collects invalid objects, which are left out.
 
     Raises:
         InputError: the tables are broken, or of different lengths.
     """
     try:
-        listed, beside = POSE_LIST.validate_python(poses), INFO_LIST.validate_python(infos)
+        pose_entries, info_entries = (
+            POSE_LIST.validate_python(poses),
+            INFO_LIST.validate_python(infos),
+        )
     except ValidationError as error:
         raise InputError(
             path, f"sample {name}: {format_validation_error(error)}. {HINT}"
         ) from error
-    _check_same_length(path, f"sample {name}", beside, listed)
-    found = []
-    for index, (pose, info) in enumerate(zip(listed, beside, strict=True)):
+    _check_same_length(path, f"sample {name}", info_entries, pose_entries)
+    labels = []
+    for index, (pose, info) in enumerate(zip(pose_entries, info_entries, strict=True)):
         with problems.collect():
-            place = f"sample {name}, object {index}"
+            location = f"sample {name}, object {index}"
             category = make_default_name(pose.obj_id)
-            found.append(_build_label((path, path), place, (pose, info), size, category))
-    return tuple(label for label in found if label is not None)
+            labels.append(_build_label((path, path), location, (pose, info), size, category))
+    return tuple(label for label in labels if label is not None)
 
 
 def _check_same_length(
@@ -207,7 +209,7 @@ def _check_same_length(
     if len(poses) != len(infos):
         raise InputError(
             path,
-            f"{location}: {len(infos)} objects, but {POSE_FILE} has {len(poses)}. Calculate it again.",
+            f"{location}: {len(infos)} objects, but {POSE_FILE} has {len(poses)}. Run calc_gt_info.py again.",
         )
 
 
@@ -218,38 +220,38 @@ def _build_label(
     size: tuple[int, int],
     category: str,
 ) -> ObjectLabel | None:
-    """Return the label of an object; None where nothing of it is seen.
+    """Return the label of an object; None if invisible.
 
     Args:
-        paths: of the tables of poses and of what is seen, for errors.
-        location: of the object, for errors.
-        entries: of both tables.
+        paths: files of the pose and info tables, for errors.
+        location: location of the object, for errors.
+        entries: entries of both tables.
         size: width and height of the image.
-        category: of the object.
+        category: category name.
     """
     pose, info = entries
     if info.px_count_visib <= 0:
         return None
-    box, whole = _clip_box(info.bbox_visib, size), _clip_box(info.bbox_obj, size)
-    if box is None or whole is None or not 0 < info.visib_fract <= 1:
-        raise InputError(paths[1], f"{location}: impossible box or visib_fract.")
+    box, amodal_box = _clip_box(info.bbox_visib, size), _clip_box(info.bbox_obj, size)
+    if box is None or amodal_box is None or not 0 < info.visib_fract <= 1:
+        raise InputError(paths[1], f"{location}: invalid box or visib_fract.")
     matrix = build_pose_matrix(pose.rotation, pose.position_mm)
     if matrix is None:
         raise InputError(
-            paths[0], f"{location}: cam_R_m2c is no rotation, or cam_t_m2c is not finite."
+            paths[0], f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite."
         )
     return ObjectLabel(
         category=category,
         box_xyxy=box,
         area_px=info.px_count_visib,
-        box_amodal_xyxy=whole,
+        box_amodal_xyxy=amodal_box,
         visible_fraction=info.visib_fract,
         pose=Pose.from_matrix(matrix),
     )
 
 
 def _clip_box(bop_box: list[float], size: tuple[int, int]) -> Box | None:
-    """Return a box as far as it lies in a picture (width, height); None where it is none or beside."""
+    """Return a box clipped to an image (width, height); None if invalid or outside."""
     if not all(map(math.isfinite, bop_box)) or min(bop_box[2:]) < 0:
         return None
     x0, y0, x1, y1 = clip_bop_box(bop_box, size)

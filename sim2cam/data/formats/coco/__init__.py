@@ -1,1 +1,1 @@
-"""COCO object detection (Lin et al. 2014)."""
+"""COCO object detection format (Lin et al. 2014)."""

@@ -1,4 +1,4 @@
-"""Tables of a COCO file: parsed, checked, and each annotation under its image."""
+"""Parsing and validation of COCO files."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sim2cam.data.parsing import format_validation_error, read_json
 from sim2cam.data.problems import AnnotationErrors
 from sim2cam.errors import InputError
 
-_MAX_BYTES = 1_000_000_000  # twice the boxes and masks of COCO's own training images
-_ROOT_SUPERCATEGORY = "none"  # supercategory of the category under which Roboflow lists the project
+_MAX_BYTES = 1_000_000_000  # twice COCO's training annotations
+_ROOT_SUPERCATEGORY = "none"  # supercategory of Roboflow's project category
 _UNSUPPORTED_MESSAGE = (
-    f"is neither a folder of pictures ({', '.join(images.IMAGE_SUFFIXES)}), a video "
-    f"({', '.join(images.VIDEO_SUFFIXES)}) nor a COCO file (.json). Convert it, or name its folder."
+    f"is not a folder of images ({', '.join(images.IMAGE_SUFFIXES)}), a video "
+    f"({', '.join(images.VIDEO_SUFFIXES)}) or a COCO file (.json). Convert it, or give its folder."
 )
 _EXPORT_HINT = "Export the annotations as COCO detection."
 
 
 @dataclass(frozen=True)
 class ImageEntry:
-    """An entry of ``images``; ``origin`` and ``scene_index`` are additions of our export."""
+    """Entry of ``images``; ``origin`` and ``scene_index`` are extensions of ``write_coco``."""
 
     id: int | str
     file_name: str
@@ -50,7 +50,7 @@ class Category:
 
 @dataclass(frozen=True)
 class Annotation:
-    """An entry of ``annotations``; ``attributes`` is CVAT's, the last three are of our export."""
+    """Entry of ``annotations``; ``attributes`` is CVAT's, the last three are extensions of ``write_coco``."""
 
     image_id: int | str
     category_id: int
@@ -68,13 +68,13 @@ class Annotation:
 
 @dataclass(frozen=True)
 class CocoFile:
-    """What a COCO file holds.
+    """Contents of a COCO file.
 
     Attributes:
-        images: in the order of the file.
-        categories: by id, in the order of ids.
-        annotations: those of each image by its id, each with its number in the file; None where the file has
-            no list of annotations.
+        images: entries in the order of the file.
+        categories: categories by id, in the order of ids.
+        annotations: annotations by image id, each with its index in the file; None without a list
+            of annotations.
     """
 
     images: list[ImageEntry]
@@ -82,7 +82,7 @@ class CocoFile:
     annotations: dict[int | str, list[tuple[int, Annotation]]] | None
 
     def get_annotations(self, image_id: int | str) -> Sequence[tuple[int, Annotation]]:
-        """Return the annotations of an image with their numbers."""
+        """Return the annotations of an image with their indices."""
         return (self.annotations or {}).get(image_id, ())
 
 
@@ -102,11 +102,11 @@ def read_coco_file(path: Path, problems: AnnotationErrors) -> CocoFile:
     """Read the tables of a COCO file.
 
     Args:
-        path: the file.
-        problems: collects flawed annotations, which are left out of the result.
+        path: COCO file.
+        problems: collects invalid annotations, which are left out.
 
     Raises:
-        InputError: the file is missing, is not COCO, or its images or categories contradict each other.
+        InputError: the file is missing or not COCO, or its images or categories are inconsistent.
     """
     if not path.exists():
         raise InputError(path, "no such file. Check the path.")
@@ -118,33 +118,42 @@ def read_coco_file(path: Path, problems: AnnotationErrors) -> CocoFile:
         raise InputError(path, _UNSUPPORTED_MESSAGE) from error
     for key in ("images", "categories"):
         if not isinstance(tables, dict) or key not in tables:
-            raise InputError(
-                path, f"not a COCO file: there is no list '{key}' in it. {_EXPORT_HINT}"
-            )
+            raise InputError(path, f"not a COCO file: list '{key}' is missing. {_EXPORT_HINT}")
     return parse_tables(path, tables, problems)
 
 
 def parse_tables(path: Path, tables: dict[str, Any], problems: AnnotationErrors) -> CocoFile:
-    """Check the tables of a COCO file; takes, returns and raises what ``read_coco_file`` does."""
+    """Return the validated tables of a COCO file.
+
+    Args:
+        path: COCO file, for errors.
+        tables: contents of the file.
+        problems: collects invalid annotations, which are left out.
+
+    Raises:
+        InputError: as ``read_coco_file``.
+    """
     try:
-        found = _TABLES.validate_python(tables)
+        parsed = _TABLES.validate_python(tables)
     except ValidationError as error:
         raise InputError(path, f"{format_validation_error(error)}. Correct the file.") from error
-    _check_images(path, found.images)
+    _check_images(path, parsed.images)
     annotations = None
-    if found.annotations is not None:
-        annotations = list(_parse_annotations(path, found.annotations, problems))
-    used = {annotation.category_id for _, annotation in annotations or ()}
+    if parsed.annotations is not None:
+        annotations = list(_parse_annotations(path, parsed.annotations, problems))
+    used_ids = {annotation.category_id for _, annotation in annotations or ()}
     return CocoFile(
-        found.images,
-        _index_categories(path, found.categories, used),
-        None if annotations is None else _group_by_image(path, found.images, annotations, problems),
+        parsed.images,
+        _index_categories(path, parsed.categories, used_ids),
+        None
+        if annotations is None
+        else _group_by_image(path, parsed.images, annotations, problems),
     )
 
 
 @contextmanager
 def limit_nesting(path: Path) -> Iterator[None]:
-    """Turn a RecursionError that a deeply nested table causes into an error that names the file."""
+    """Turn a RecursionError from deeply nested tables into an error that names the file."""
     try:
         yield
     except RecursionError as error:
@@ -164,27 +173,27 @@ def _check_images(path: Path, entries: list[ImageEntry]) -> None:
 def _index_categories(
     path: Path, categories: list[Category], used_ids: set[int]
 ) -> dict[int, Category]:
-    """Return the categories by id, in the order of ids, without Roboflow's root."""
-    parents = {
+    """Return the categories by id, in the order of ids, without Roboflow's project category."""
+    supercategories = {
         category.supercategory for category in categories if _is_text(category.supercategory)
     }
-    found: dict[int, Category] = {}
+    by_id: dict[int, Category] = {}
     ids: set[int] = set()
     names: set[str] = set()
     for category in sorted(categories, key=lambda c: c.id):
         if category.id in ids:
             raise InputError(path, f"two categories have the id {category.id}. Give each its own.")
         ids.add(category.id)
-        is_root = category.supercategory == _ROOT_SUPERCATEGORY and category.name in parents
+        is_root = category.supercategory == _ROOT_SUPERCATEGORY and category.name in supercategories
         if is_root and category.id not in used_ids:
             continue
         if category.name in names:
             raise InputError(
                 path, f"two categories are named '{category.name}'. Merge them or rename one."
             )
-        found[category.id] = category
+        by_id[category.id] = category
         names.add(category.name)
-    return found
+    return by_id
 
 
 def _is_text(value: Any) -> bool:
@@ -194,21 +203,21 @@ def _is_text(value: Any) -> bool:
 def _parse_annotations(
     path: Path, entries: list[Any], problems: AnnotationErrors
 ) -> Iterator[tuple[int, Annotation]]:
-    """Yield the annotations that can be parsed, each with its number."""
+    """Yield the valid annotations, each with its index."""
     try:
         yield from enumerate(_ANNOTATIONS.validate_python(entries))
         return
-    except ValidationError:  # then one by one, to collect all that are flawed
+    except ValidationError:  # parse one by one to collect all errors
         pass
-    for number, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         with problems.collect():
             try:
                 annotation = _ANNOTATION.validate_python(entry)
             except ValidationError as error:
                 raise InputError(
-                    path, format_validation_error(error, f"annotations[{number}]") + "."
+                    path, format_validation_error(error, f"annotations[{index}]") + "."
                 ) from error
-            yield number, annotation
+            yield index, annotation
 
 
 def _group_by_image(
@@ -217,21 +226,22 @@ def _group_by_image(
     annotations: list[tuple[int, Annotation]],
     problems: AnnotationErrors,
 ) -> dict[int | str, list[tuple[int, Annotation]]]:
-    known = {entry.id for entry in entries}
-    numbers: dict[str, int] = {}
-    found: dict[int | str, list[tuple[int, Annotation]]] = defaultdict(list)
-    for number, annotation in annotations:
+    image_ids = {entry.id for entry in entries}
+    indices: dict[str, int] = {}
+    by_image: dict[int | str, list[tuple[int, Annotation]]] = defaultdict(list)
+    for index, annotation in annotations:
         with problems.collect():
-            own = json.dumps(annotation.id)
-            if annotation.id is not None and numbers.setdefault(own, number) != number:
-                raise InputError(
-                    path, f"annotations[{number}] has the id {own} of annotations[{numbers[own]}]."
-                )
-            if annotation.image_id not in known:
-                shown = json.dumps(annotation.image_id)
+            annotation_id = json.dumps(annotation.id)
+            if annotation.id is not None and indices.setdefault(annotation_id, index) != index:
                 raise InputError(
                     path,
-                    f"annotations[{number}] is of image_id {shown}, which is not in the list of images.",
+                    f"annotations[{index}] has the id {annotation_id} of annotations[{indices[annotation_id]}].",
                 )
-            found[annotation.image_id].append((number, annotation))
-    return found
+            if annotation.image_id not in image_ids:
+                image_id = json.dumps(annotation.image_id)
+                raise InputError(
+                    path,
+                    f"annotations[{index}] has image_id {image_id}, which is not in the list of images.",
+                )
+            by_image[annotation.image_id].append((index, annotation))
+    return by_image

@@ -1,4 +1,4 @@
-"""Ids of a COCO file: what lists of results, which name images and categories by them, mean."""
+"""Ids of a COCO file, to resolve results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from sim2cam.geometry.run_length import RleMask
 
 @dataclass(frozen=True)
 class CocoIds:
-    """What a COCO file means by its ids.
+    """Images and categories of a COCO file by id.
 
     Attributes:
-        image_names: of images, by id.
-        categories: names, by id.
-        keypoint_names: names of those of each category, by its id.
-        images: by id.
-        stored_pixel_ids: ids of images whose labels are of the pixels as stored.
+        image_names: image names by id.
+        categories: category names by id.
+        keypoint_names: keypoint names by category id.
+        images: images by id.
+        stored_pixel_ids: ids of images whose labels are of the stored pixels.
     """
 
     image_names: dict[int | str, str]
@@ -45,53 +45,63 @@ class CocoIds:
         segmentation: Any,
         keypoints: Any,
     ) -> ObjectLabel:
-        """Return what a result says as a label of the pixels that ``images`` returns.
+        """Return a result as a label of the upright pixels.
 
-        Without ``bbox`` the box is that around the mask or else the keypoints, as COCO's own tools take it.
+        Without ``bbox``, the box is the bounding box of the mask or else of the keypoints, as in
+        pycocotools.
+
+        Args:
+            image_id: id of the image.
+            category_id: id of the category.
+            bbox: box x, y, width, height; None if missing.
+            segmentation: COCO segmentation; None if missing.
+            keypoints: COCO keypoints; None if missing.
 
         Raises:
-            ValueError: there is neither of these, or one that does not fit.
+            ValueError: all of box, mask and keypoints are missing, or one is invalid.
         """
-        photo, is_turned = self.images[image_id], image_id in self.stored_pixel_ids
-        columns, rows = photo.stored_size if is_turned else photo.upright_size
+        photo, is_stored = self.images[image_id], image_id in self.stored_pixel_ids
+        columns, rows = photo.stored_size if is_stored else photo.upright_size
         mask = parse_segmentation(segmentation, (rows, columns))
-        points = parse_keypoints(
+        parsed_keypoints = parse_keypoints(
             _mark_keypoints_visible(keypoints), self.keypoint_names[category_id]
         )
-        box = _compute_bounding_box(mask, points) if bbox is None else xywh_to_xyxy(bbox)
+        box = _compute_bounding_box(mask, parsed_keypoints) if bbox is None else xywh_to_xyxy(bbox)
         if box is None:
             raise ValueError("bbox is missing.")
         area_px = (box[2] - box[0]) * (box[3] - box[1])
-        label = ObjectLabel(self.categories[category_id], box, area_px, mask=mask, keypoints=points)
-        return photo.orient_label(label) if is_turned else label
+        label = ObjectLabel(
+            self.categories[category_id], box, area_px, mask=mask, keypoints=parsed_keypoints
+        )
+        return photo.orient_label(label) if is_stored else label
 
 
 def read_coco_ids(path: Path) -> CocoIds:
-    """Return what a COCO file means by its ids.
+    """Return the ids of a COCO file.
 
     Raises:
         InputError: as ``read_coco``.
     """
-    problems = AnnotationErrors(path, skip_invalid=True)  # ids alone are asked for
+    problems = AnnotationErrors(path, skip_invalid=True)  # annotations are not used
     with limit_nesting(path), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RepairWarning)  # read_coco gave them
+        warnings.simplefilter("ignore", RepairWarning)  # already given by read_coco
         file = read_coco_file(path, problems)
         photos = find_coco_images(path, file.images)
         are_stored = detect_stored_pixel_labels(path, photos)
     categories = file.categories.items()
     return CocoIds(
         {photo.entry.id: photo.name for photo in photos},
-        {number: category.name for number, category in categories},
-        {number: tuple(category.keypoints or ()) for number, category in categories},
+        {category_id: category.name for category_id, category in categories},
+        {category_id: tuple(category.keypoints or ()) for category_id, category in categories},
         {photo.entry.id: photo for photo in photos},
         {p.entry.id for p, is_stored in zip(photos, are_stored, strict=True) if is_stored},
     )
 
 
 def _mark_keypoints_visible(keypoints: Any) -> Any:
-    """Return keypoints of a result, of which all have a place: what they say of visibility is not asked."""
+    """Return the keypoints of a result with visibility 1, as results have no labels."""
     if isinstance(keypoints, list) and len(keypoints) % 3 == 0:
-        return [1 if place % 3 == 2 else number for place, number in enumerate(keypoints)]
+        return [1 if i % 3 == 2 else value for i, value in enumerate(keypoints)]
     return keypoints
 
 

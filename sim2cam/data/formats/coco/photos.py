@@ -1,4 +1,4 @@
-"""Images of a COCO file: where they lie."""
+"""Location of the images of a COCO file."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from sim2cam.data.parsing import find_name_problem, is_file, is_inside_folder
 from sim2cam.errors import InputError, RepairWarning
 
 _ANNOTATION_FOLDERS = ("annotations", "labels")
-"""Names of folders beside whose siblings the images may lie."""
+"""Names of annotation folders; images can lie next to such a folder."""
 _FILE_NAME_PREFIXES = ("instances_", "person_keypoints_", "keypoints_", "panoptic_")
-"""Beginnings of the names of COCO files, before the name of the split."""
+"""Prefixes of the names of COCO files before the name of the split."""
 
 
 @dataclass(frozen=True)
 class CocoImage(OrientedImage):
-    """An image of a COCO file with its entry in the list."""
+    """An image of a COCO file with its entry."""
 
     entry: ImageEntry
 
     @property
     def listed_size(self) -> tuple[int, int]:
-        """Width and height in the list."""
+        """Width and height in the entry."""
         return self.entry.width, self.entry.height
 
 
@@ -37,10 +37,10 @@ def read_coco_image_entry(path: Path, entry: ImageEntry, name: str, image: Path)
     """Return an entry of a COCO file with its image.
 
     Args:
-        path: of the COCO file, for errors.
-        entry: of the list.
-        name: that identifies the image.
-        image: its file.
+        path: COCO file, for errors.
+        entry: entry of the image.
+        name: name that identifies the image.
+        image: image file.
 
     Raises:
         InputError: the image cannot be read, or is of another size than listed.
@@ -50,15 +50,15 @@ def read_coco_image_entry(path: Path, entry: ImageEntry, name: str, image: Path)
 
 
 def find_coco_images(path: Path, entries: Sequence[ImageEntry]) -> list[CocoImage]:
-    """Find the images of a COCO file, beside it or in the layouts of COCO and CVAT.
+    """Find the images of a COCO file, next to it or in the layouts of COCO and CVAT.
 
-    Names are relative to one folder for all: the file's own, ``images/SPLIT`` or ``images`` in it, and of a
-    file in ``annotations/`` the same beside that folder. Absolute paths and paths that lead outside are
-    replaced by the only image of that file name in the dataset's folder.
+    File names are relative to one folder: that of the file, ``images/SPLIT`` or ``images`` in it,
+    or, for a file in ``annotations/``, the same in the parent folder. Absolute paths and paths
+    outside the folder are matched by file name in the dataset's folder.
 
     Args:
-        path: the COCO file.
-        entries: its list of images.
+        path: COCO file.
+        entries: its image entries.
 
     Raises:
         InputError: an image is missing, listed twice, outside the folder, or of another size.
@@ -69,24 +69,25 @@ def find_coco_images(path: Path, entries: Sequence[ImageEntry]) -> list[CocoImag
     if len(missing) > 1:
         raise InputError(
             missing[0],
-            f"no such image, and {len(missing) - 1} more that the list names are missing. Check the path, or what "
-            "the list names.",
+            f"no such image ({len(missing)} missing in all). Check the path and the file names in the list.",
         )
-    strays = [entry.file_name for entry, name in zip(entries, names, strict=True) if name is None]
-    found = _match_file_names(path, strays) if strays else {}
-    photos, listed = [], set[Path | str]()
+    outside = [entry.file_name for entry, name in zip(entries, names, strict=True) if name is None]
+    matches = _match_file_names(path, outside) if outside else {}
+    photos, used = [], set[Path | str]()
     for entry, name in zip(entries, names, strict=True):
-        image = base / name if name is not None else found[entry.file_name]
-        own = name if name is not None else image.relative_to(_find_dataset_root(path)).as_posix()
-        if {image, own} & listed:
+        image = base / name if name is not None else matches[entry.file_name]
+        unique_name = (
+            name if name is not None else image.relative_to(_find_dataset_root(path)).as_posix()
+        )
+        if {image, unique_name} & used:
             raise InputError(path, f"image {entry.file_name} is listed twice. Keep one entry.")
-        listed |= {image, own}
-        photos.append(read_coco_image_entry(path, entry, own, image))
+        used |= {image, unique_name}
+        photos.append(read_coco_image_entry(path, entry, unique_name, image))
     return photos
 
 
 def _normalize_path(path: Path, file_name: str) -> str | None:
-    """Return the relative path that a list names, with slashes; None where it leads outside."""
+    """Return a relative path with slashes; None if it is absolute or outside the folder."""
     problem = find_name_problem(file_name)
     if problem:
         raise InputError(path, f"image {problem}")
@@ -96,51 +97,53 @@ def _normalize_path(path: Path, file_name: str) -> str | None:
 
 
 def _find_dataset_root(path: Path) -> Path:
-    """Return the folder of the dataset, outside which no image may lie."""
+    """Return the folder of the dataset, which must contain all images."""
     folder = path.parent
-    is_apart = folder.absolute().name.lower() in _ANNOTATION_FOLDERS
-    return folder.absolute().parent if is_apart else folder
+    is_annotation_folder = folder.absolute().name.lower() in _ANNOTATION_FOLDERS
+    return folder.absolute().parent if is_annotation_folder else folder
 
 
 def _find_image_folder(path: Path, names: Sequence[str]) -> Path:
-    """Return the folder in which most of the images lie."""
+    """Return the folder with most of the images."""
     folders = dict.fromkeys([path.parent, _find_dataset_root(path)])
     split = path.stem
-    for kind in _FILE_NAME_PREFIXES:
-        split = split.removeprefix(kind)
-    places = [
-        folder / place for folder in folders for place in ("", f"images/{split}", "images", split)
+    for prefix in _FILE_NAME_PREFIXES:
+        split = split.removeprefix(prefix)
+    candidates = [
+        folder / name for folder in folders for name in ("", f"images/{split}", "images", split)
     ]
     counts: dict[Path, int] = {}
-    for place in filter(Path.is_dir, places):
-        counts[place] = sum(is_file(place / name) for name in names)
-        if counts[place] == len(names):
-            return place
-    return max(counts, key=lambda place: counts[place])  # the first of equals
+    for candidate in filter(Path.is_dir, candidates):
+        counts[candidate] = sum(is_file(candidate / name) for name in names)
+        if counts[candidate] == len(names):
+            return candidate
+    return max(counts, key=lambda candidate: counts[candidate])  # the first of equals
 
 
 def _match_file_names(path: Path, names: Sequence[str]) -> dict[str, Path]:
-    """Return the files of images by their names, which are absolute or lead outside the folder."""
+    """Return the image files of paths that are absolute or outside the folder, by file name."""
     root = _find_dataset_root(path)
     files: dict[str, list[Path]] = defaultdict(list)
     for file in sorted(root.rglob("*")):
         if file.suffix.lower() in images.IMAGE_SUFFIXES and is_file(file):
             files[file.name].append(file)
-    found = {}
+    matches = {}
     for name in names:
-        steps = PurePosixPath(name.replace("\\", "/")).parts
-        like = files.get(steps[-1], []) if steps else []
-        likeness = [_count_shared_steps(steps, file.relative_to(root).parts) for file in like]
-        if not like or likeness.count(max(likeness)) > 1:
-            what = (
-                f"and {len(like)} images in it have that file name" if like else "and is not in it"
+        parts = PurePosixPath(name.replace("\\", "/")).parts
+        same_name = files.get(parts[-1], []) if parts else []
+        n_shared = [_count_shared_steps(parts, file.relative_to(root).parts) for file in same_name]
+        if not same_name or n_shared.count(max(n_shared)) > 1:
+            reason = (
+                f"and {len(same_name)} images in it have that file name"
+                if same_name
+                else "and is not in it"
             )
             raise InputError(
                 path,
-                f"image '{name}' lies outside the folder of this file, {what}. Put the images beside it and "
-                "name them relative to it.",
+                f"image '{name}' lies outside the folder of this file, {reason}. Put the images next to it and "
+                "use relative paths.",
             )
-        found[name] = like[likeness.index(max(likeness))]
+        matches[name] = same_name[n_shared.index(max(n_shared))]
     count = (
         f"{len(names)} images have absolute paths or paths" if names[1:] else "an image has a path"
     )
@@ -150,10 +153,10 @@ def _match_file_names(path: Path, names: Sequence[str]) -> dict[str, Path]:
         RepairWarning,
         stacklevel=2,
     )
-    return found
+    return matches
 
 
 def _count_shared_steps(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return how many steps at their ends two paths share."""
+    """Return the number of equal trailing parts of two paths."""
     pairs = zip(reversed(first), reversed(second), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""Labels of a COCO file: they come out upright, like the pixels that ``images`` returns."""
+"""COCO reader: labels are of the upright pixels, as ``sim2cam.images`` returns them."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ _MAX_NUMBER = 1e300
 def read_coco(path: Path, origin: Origin, *, skip_invalid: bool = False) -> Dataset:
     """Read the images and labels of a COCO file, in its order.
 
-    Images are found as ``coco_photos.find_photos`` says. Boxes, masks and keypoints are turned upright with the
-    pixels where they are of the pixels as stored, as ``coco_photos.are_of_stored_pixels`` decides. Keypoints
-    have the names that their category lists. Without a list of annotations, the images are unlabelled
-    (``objects`` is None). Boxes of no width or height are left out with a warning; of a box that CVAT rotated,
-    the box around it is taken. What our export adds to COCO is kept: an image's origin and scene, otherwise
-    every image is its own scene; of an object, its visible share, amodal box and number.
+    Images are found as by ``find_coco_images``. Labels of stored pixels are rotated upright, see
+    ``detect_stored_pixel_labels``. Keypoints have the names of their category. Without a list of
+    annotations, images are unlabelled (``objects`` is None). Boxes without width or height are left
+    out with a warning; boxes rotated by CVAT are replaced by their bounding boxes. Extensions of
+    ``write_coco`` are restored: origin and scene of an image (else every image is a scene); visible
+    fraction, amodal box and instance id of an object.
 
     Args:
-        path: the file.
-        origin: how the images were made.
-        skip_invalid: leave flawed annotations out with a warning.
+        path: COCO file.
+        origin: origin of the images.
+        skip_invalid: leave invalid annotations out with a warning.
 
     Raises:
-        InputError: the file is missing, not COCO or contradicts itself, annotations are flawed, boxes are
-            corners, or an image is missing, not an image, or of another size.
+        InputError: the file is missing, not COCO or inconsistent, annotations are invalid, boxes
+            are corners, or an image is missing, broken, or of another size.
     """
     problems = AnnotationErrors(path, skip_invalid=skip_invalid)
     with limit_nesting(path):
         file = read_coco_file(path, problems)
         photos = find_coco_images(path, file.images)
-        labels = _LabelBuilder(path, file, problems)
-        ours = all(type(photo.entry.scene_index) is int for photo in photos)
+        builder = _LabelBuilder(path, file, problems)
+        has_scenes = all(type(photo.entry.scene_index) is int for photo in photos)
         samples: list[Sample] = []
-        for photo, turned in zip(photos, detect_stored_pixel_labels(path, photos), strict=True):
-            objects = labels.build_labels(photo, turned)
+        for photo, is_stored in zip(photos, detect_stored_pixel_labels(path, photos), strict=True):
+            objects = builder.build_labels(photo, is_stored)
             samples.append(
                 Sample(
                     name=photo.name,
@@ -64,28 +64,28 @@ def read_coco(path: Path, origin: Origin, *, skip_invalid: bool = False) -> Data
                     height=photo.upright_size[1],
                     objects=None if file.annotations is None else objects,
                     origin=photo.entry.origin if photo.entry.origin in get_args(Origin) else origin,
-                    scene_index=photo.entry.scene_index if ours else len(samples),
+                    scene_index=photo.entry.scene_index if has_scenes else len(samples),
                 )
             )
-        labels.report()
+        builder.report()
     return Dataset(path.parent, tuple(c.name for c in file.categories.values()), tuple(samples))
 
 
 def read_coco_image(
     path: Path, name: str, image_path: Path, tables: dict[str, Any], problems: AnnotationErrors
 ) -> tuple[tuple[str, ...], tuple[ObjectLabel, ...]]:
-    """Return the categories and the labels of one image whose COCO tables stand alone.
+    """Return the categories and labels of one image from COCO tables of its own.
 
     Args:
-        path: what the tables were read from, for errors.
-        name: of the image.
-        image_path: its file.
-        tables: ``annotations`` and ``categories``; ``width`` and ``height`` where they tell of which
-            pixels the labels are.
-        problems: collects flawed annotations, which are left out.
+        path: source of the tables, for errors.
+        name: image name.
+        image_path: image file.
+        tables: ``annotations`` and ``categories``, and optionally ``width`` and ``height`` of the
+            labelled pixels.
+        problems: collects invalid annotations, which are left out.
 
     Raises:
-        InputError: as ``read_coco``; of annotations only that their boxes are corners.
+        InputError: the tables are not COCO or inconsistent.
     """
     width, height = images.read_size(image_path)
     image = {"id": 0, "file_name": name, "width": width, "height": height}
@@ -94,18 +94,18 @@ def read_coco_image(
     if isinstance(annotations, list):
         annotations = [a | {"image_id": 0} if isinstance(a, dict) else a for a in annotations]
     with limit_nesting(path):
-        whole = {**tables, "images": [image], "annotations": annotations}
-        file = parse_tables(path, whole, problems)
+        complete = {**tables, "images": [image], "annotations": annotations}
+        file = parse_tables(path, complete, problems)
         photo = read_coco_image_entry(path, file.images[0], name, image_path)
-        (turned,) = detect_stored_pixel_labels(path, [photo])
-        labels = _LabelBuilder(path, file, problems)
-        objects = labels.build_labels(photo, turned)
-        labels.warn()
+        (is_stored,) = detect_stored_pixel_labels(path, [photo])
+        builder = _LabelBuilder(path, file, problems)
+        objects = builder.build_labels(photo, is_stored)
+        builder.warn()
     return tuple(c.name for c in file.categories.values()), objects
 
 
 class _LabelBuilder:
-    """Turn the annotations of a file into labels, and count those that are changed or left out."""
+    """Builder of labels from annotations, which counts changed and skipped boxes."""
 
     def __init__(self, path: Path, file: CocoFile, problems: AnnotationErrors) -> None:
         self._path, self._file, self._problems = path, file, problems
@@ -113,36 +113,36 @@ class _LabelBuilder:
         self._read: list[tuple[Annotation, CocoImage]] = []
 
     def build_labels(self, image: CocoImage, is_stored: bool) -> tuple[ObjectLabel, ...]:
-        """Return the labels of an image, which are of its stored pixels where ``is_stored``."""
-        found = []
-        for number, annotation in self._file.get_annotations(image.entry.id):
+        """Return the labels of an image; ``is_stored`` if they are of its stored pixels."""
+        labels = []
+        for index, annotation in self._file.get_annotations(image.entry.id):
             if _is_empty(annotation.bbox):
                 self._empty += 1
                 continue
             with self._problems.collect():
                 try:
-                    found.append(self._build_label(annotation, image, is_stored))
+                    labels.append(self._build_label(annotation, image, is_stored))
                 except ValueError as error:
-                    place = f"annotations[{number}] (image {image.name})"
-                    raise InputError(self._path, f"{place}: {error}") from error
+                    location = f"annotations[{index}] (image {image.name})"
+                    raise InputError(self._path, f"{location}: {error}") from error
                 self._read.append((annotation, image))
-        return tuple(found)
+        return tuple(labels)
 
     def report(self) -> None:
-        """Report flawed annotations, and those that were changed or left out.
+        """Report invalid annotations, and boxes that were changed or left out.
 
         Raises:
-            InputError: annotations are flawed, or their boxes are corners.
+            InputError: annotations are invalid, or boxes are corners.
         """
         self._problems.report()
         boxes = [annotation.bbox for annotation, _ in self._read]
         areas = [math.nan if a.area is None else a.area for a, _ in self._read]
         if are_xyxy(boxes, [photo.listed_size for _, photo in self._read], areas):
-            raise InputError(self._path, f"{XYXY_MESSAGE} Export the annotations as COCO has them.")
+            raise InputError(self._path, f"{XYXY_MESSAGE} Export the annotations as COCO.")
         self.warn()
 
     def warn(self) -> None:
-        """Warn of boxes that were changed or left out."""
+        """Warn about boxes that were changed or left out."""
         notes = []
         if self._empty:
             notes.append(f"boxes without width or height are left out: {self._empty}.")
@@ -187,35 +187,34 @@ class _LabelBuilder:
 
 
 def _is_empty(bbox: Sequence[float]) -> bool:
-    """Return whether a box has no width or no height; COCO's own files and BlenderProc's have some."""
+    """Return whether a box has no width or height, as in some files of COCO and BlenderProc."""
     is_finite = len(bbox) == 4 and all(map(math.isfinite, bbox))
     return is_finite and min(bbox[2:]) == 0
 
 
 def _parse_rotation_deg(attributes: Any) -> float:
-    """Return by how much CVAT rotated a box about its centre, clockwise; 0 where it stands upright."""
+    """Return CVAT's clockwise rotation of a box about its centre, degrees; 0 without one."""
     rotation = attributes.get("rotation") if isinstance(attributes, dict) else None
     return rotation % 180.0 if _is_number(rotation) else 0.0
 
 
 def _parse_extensions(annotation: Annotation) -> dict[str, Any]:
-    """Return what our export says of an object beside COCO; other values are other files' own."""
+    """Return the extensions of ``write_coco``; values of other types are ignored."""
     fraction, amodal = annotation.visible_fraction, annotation.bbox_amodal
-    found: dict[str, Any] = {}
+    extensions: dict[str, Any] = {}
     if _is_number(fraction) and 0 <= fraction <= 1:
-        found["visible_fraction"] = float(fraction)
+        extensions["visible_fraction"] = float(fraction)
     is_box = isinstance(amodal, list) and len(amodal) == 4 and all(map(_is_number, amodal))
     if is_box and min(amodal[2:]) > 0:
-        found["box_amodal_xyxy"] = xywh_to_xyxy((amodal[0], amodal[1], amodal[2], amodal[3]))
+        extensions["box_amodal_xyxy"] = xywh_to_xyxy((amodal[0], amodal[1], amodal[2], amodal[3]))
     if type(annotation.instance_id) is int:
-        found["instance_id"] = annotation.instance_id
-    return found
+        extensions["instance_id"] = annotation.instance_id
+    return extensions
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
-    return (
-        type(value) in (int, float) and abs(value) < _MAX_NUMBER
-    )  # an integer may be too large for a float
+    # integers can be too large for a float
+    return type(value) in (int, float) and abs(value) < _MAX_NUMBER
 
 
 def _find_box_problem(bbox: list[float], image: CocoImage, is_stored: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""What COCO says of an object beyond its box: masks as polygons or run lengths, and keypoints."""
+"""COCO masks (polygons and run lengths) and keypoints."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sim2cam.data.sample import Keypoint
 from sim2cam.geometry.run_length import RleMask
 
 _VISIBILITIES: tuple[Literal[0], Literal[1], Literal[2]] = (0, 1, 2)
-_MAX_RUN_CHARACTERS = 7  # of a run
-_MAX_SHOWN = 60  # characters of what is wrong
+_MAX_RUN_CHARACTERS = 7  # per run
+_MAX_SHOWN = 60  # characters of an invalid value
 
 
 def parse_segmentation(segmentation: Any, size: tuple[int, int]) -> RleMask | None:
-    """Return the mask of a ``segmentation``; None where it is missing or has no polygon with a corner.
+    """Return the mask of a ``segmentation``; None if missing or without corners.
 
     Args:
-        segmentation: a list of polygons; or a table of ``size`` and ``counts``, which are compressed
-            (a text) or not (a list).
-        size: height and width of the picture.
+        segmentation: list of polygons, or table of ``size`` and ``counts``, compressed (text) or
+            not (list).
+        size: height and width of the image.
 
     Raises:
-        ValueError: it is none of these, or does not fit the picture.
+        ValueError: the segmentation is invalid, or does not fit the image.
     """
     if segmentation is None or segmentation in ([], {}):
         return None
@@ -40,7 +40,7 @@ def parse_segmentation(segmentation: Any, size: tuple[int, int]) -> RleMask | No
     for corners in polygons:
         low, high = corners.min(axis=0), corners.max(axis=0)
         sides = np.array([width, height])
-        if (low < -sides).any() or (high > 2 * sides).any():  # it would take long to fill
+        if (low < -sides).any() or (high > 2 * sides).any():  # slow to rasterize
             raise ValueError(
                 f"a polygon of segmentation reaches from ({low[0]:g}, {low[1]:g}) to ({high[0]:g}, "
                 f"{high[1]:g}), far outside the image of {width}x{height} pixels."
@@ -61,13 +61,13 @@ def _parse_polygon(polygon: Any) -> NDArray[np.float64]:
         )
     if len(numbers) < 6 or len(numbers) % 2 or not np.isfinite(numbers).all():
         raise _make_error(
-            polygon, "of segmentation must be 6 or more finite numbers, x and y by turns"
+            polygon, "of segmentation must be 6 or more finite numbers, x and y alternating"
         )
     return numbers.reshape(-1, 2)
 
 
 def _parse_numbers(values: Any) -> NDArray[np.float64] | None:
-    """Return numbers as an array; None where others, also texts that hold numbers, are among them."""
+    """Return numbers as an array; None if a value is not a number."""
     try:
         array = np.array(values)
     except ValueError:  # lists of different lengths
@@ -82,18 +82,18 @@ def _parse_run_lengths(table: dict[str, Any], size: tuple[int, int]) -> RleMask:
             "(height, width)."
         )
     counts = table.get("counts")
-    most = 2 * math.prod(size) + 2  # a run may be empty
-    if isinstance(counts, str | list) and len(counts) > most * (
+    max_runs = 2 * math.prod(size) + 2  # runs may be empty
+    if isinstance(counts, str | list) and len(counts) > max_runs * (
         _MAX_RUN_CHARACTERS if isinstance(counts, str) else 1
     ):
         raise ValueError(
             f"segmentation: counts has {len(counts)} entries, too many for {list(size)} (height, width)."
         )
     if isinstance(counts, list):
-        are_runs = all(type(run) is int and run >= 0 for run in counts)
-        if not are_runs or sum(counts) != math.prod(size):
+        is_valid = all(type(run) is int and run >= 0 for run in counts)
+        if not is_valid or sum(counts) != math.prod(size):
             raise ValueError(
-                f"segmentation: counts {_format_value(counts)} must be numbers of pixels that make up "
+                f"segmentation: counts {_format_value(counts)} must be numbers of pixels with the sum "
                 f"{math.prod(size)}."
             )
         return RleMask.from_runs(counts, size)
@@ -102,40 +102,42 @@ def _parse_run_lengths(table: dict[str, Any], size: tuple[int, int]) -> RleMask:
     mask = RleMask(size, counts)
     if not mask.is_valid():
         raise ValueError(
-            f"segmentation: counts {_format_value(counts)} make no mask of {list(size)}."
+            f"segmentation: counts {_format_value(counts)} are not a valid mask of {list(size)}."
         )
     return mask
 
 
 def parse_keypoints(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] | None:
-    """Return the keypoints of an annotation; None where it has none.
+    """Return the keypoints of an annotation; None if it has none.
 
     Args:
-        numbers: x, y and visibility (0 not in the picture or not labelled, 1 hidden, 2 seen) of each.
-        names: that its category gives them, in order.
+        numbers: x, y and visibility (0 not labelled, 1 hidden, 2 visible) of each keypoint.
+        names: keypoint names of the category, in order.
 
     Raises:
-        ValueError: they are something else, or of another number.
+        ValueError: the numbers are invalid, or do not match the names.
     """
     if numbers is None or numbers == []:
         return None
     if not names:
-        raise ValueError("keypoints, but its category does not list their names under 'keypoints'.")
-    found = _parse_numbers(numbers)
-    if found is None or found.shape != (3 * len(names),) or not np.isfinite(found).all():
+        raise ValueError(
+            "has keypoints, but its category has no list 'keypoints' with their names."
+        )
+    values = _parse_numbers(numbers)
+    if values is None or values.shape != (3 * len(names),) or not np.isfinite(values).all():
         raise ValueError(
             f"keypoints {_format_value(numbers)} must be {3 * len(names)} finite numbers: x, y and "
             f"visibility of {', '.join(names)}."
         )
-    points = []
-    for name, (x, y, visibility) in zip(names, found.reshape(-1, 3).tolist(), strict=True):
+    keypoints = []
+    for name, (x, y, visibility) in zip(names, values.reshape(-1, 3).tolist(), strict=True):
         if visibility not in (0, 1, 2):
             raise ValueError(
                 f"keypoint {name} has the visibility {visibility:g}. Allowed: 0, 1, 2."
             )
         xy = (x, y) if visibility else (0.0, 0.0)
-        points.append(Keypoint(name, xy, _VISIBILITIES[int(visibility)]))
-    return tuple(points)
+        keypoints.append(Keypoint(name, xy, _VISIBILITIES[int(visibility)]))
+    return tuple(keypoints)
 
 
 def _make_error(value: Any, requirement: str) -> ValueError:

@@ -1,4 +1,4 @@
-"""Writing COCO: the pictures, and one file with boxes and masks that any COCO tool loads."""
+"""COCO writer: images, and one file with boxes, masks and keypoints per split."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from sim2cam.geometry.run_length import RleMask
 
 
 def write_coco(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fill a folder with ``PART.json`` and ``images/PART/`` for each part.
+    """Write ``SPLIT.json`` and ``images/SPLIT/`` for each split.
 
-    Pictures keep their bytes; those that EXIF turns are written upright as PNG, as tools disagree
-    on whether to turn them. Masks are run-length encoded; keypoints are COCO's, an integer being the
-    centre of a pixel. What COCO has no field for stands beside: ``visible_fraction``,
-    ``bbox_amodal``, ``segmentation_amodal`` and ``instance_id`` of an object, ``camera`` (the lens),
-    ``origin``, ``scene_index`` and ``occlusions`` of an image.
+    Image files are copied; images that EXIF rotates are written upright as PNG. Masks are
+    run-length encoded; in keypoints, integers are pixel centres. Extensions: ``visible_fraction``,
+    ``bbox_amodal``, ``segmentation_amodal`` and ``instance_id`` of an annotation; ``camera``
+    (lens), ``origin``, ``scene_index`` and ``occlusions`` of an image.
 
     Raises:
-        InputError: an image without labels, or one that cannot be read.
+        InputError: an image is unlabelled or unreadable.
         OutputError: the folder cannot be written.
     """
     keypoints = get_keypoint_names(list(splits.values()))
@@ -42,36 +41,38 @@ def write_coco(splits: Mapping[str, Dataset], folder: Path) -> None:
 def _build_tables(
     dataset: Dataset, folder: Path, image_folder: str, keypoints: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
-    """Write the pictures to a place in the folder and returns what the file holds.
+    """Write the images of a split and return the tables of its COCO file.
 
     Args:
-        dataset: a part.
-        folder: of the export.
-        image_folder: in it, of this part's pictures.
-        keypoints: names of each category's keypoints, in the order of all parts.
+        dataset: the split.
+        folder: folder of the export.
+        image_folder: folder of the split's images, relative to ``folder``.
+        keypoints: keypoint names by category, in the order of all splits.
     """
-    numbers = {name: number for number, name in enumerate(dataset.categories, start=1)}
-    pictures: list[dict[str, Any]] = []
+    category_ids = {
+        name: category_id for category_id, name in enumerate(dataset.categories, start=1)
+    }
+    image_entries: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    written: dict[str, str] = {}
+    names: dict[str, str] = {}
     for sample in dataset.samples:
-        pictures.append(_write_image(sample, len(pictures) + 1, folder, image_folder))
-        other = written.setdefault(pictures[-1]["file_name"], sample.name)
+        image_entries.append(_write_image(sample, len(image_entries) + 1, folder, image_folder))
+        other = names.setdefault(image_entries[-1]["file_name"], sample.name)
         if other != sample.name:
             raise InputError(
                 dataset.root,
-                f"images {other} and {sample.name}, turned upright, would be one file. Rename one.",
+                f"images {other} and {sample.name}, written upright, get the same file name. Rename one.",
             )
-        for annotation in _build_annotations(dataset, sample, numbers, keypoints):
-            numbered = {"id": len(annotations) + 1, "image_id": len(pictures)}
-            annotations.append(numbered | annotation)
+        for annotation in _build_annotations(dataset, sample, category_ids, keypoints):
+            ids = {"id": len(annotations) + 1, "image_id": len(image_entries)}
+            annotations.append(ids | annotation)
     return {
         "info": {"description": f"{dataset.root.name}, written by sim2cam"},
-        "images": pictures,
+        "images": image_entries,
         "annotations": annotations,
         "categories": [
-            {"id": number, "name": name, **_build_skeleton(keypoints[name])}
-            for name, number in numbers.items()
+            {"id": category_id, "name": name, **_build_skeleton(keypoints[name])}
+            for name, category_id in category_ids.items()
         ],
     }
 
@@ -81,7 +82,7 @@ def _build_skeleton(names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _write_image(sample: Sample, image_id: int, folder: Path, image_folder: str) -> dict[str, Any]:
-    """Write the picture and returns its entry."""
+    """Write an image and return its entry."""
     data, suffix = encode_upright(sample)
     name = f"{image_folder}/{get_stem(sample)}{suffix}"
     write_bytes(folder / name, data)
@@ -118,7 +119,7 @@ def _build_annotation(
     label: ObjectLabel, category_id: int, mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     amodal = label.box_amodal_xyxy
-    found = {
+    entry = {
         "category_id": category_id,
         "bbox": list(xyxy_to_xywh(label.box_xyxy)),
         "area": label.area_px,
@@ -128,19 +129,19 @@ def _build_annotation(
         "instance_id": label.instance_id,
     }
     if mask is not None:
-        found["segmentation"] = asdict(RleMask.from_mask(mask))
+        entry["segmentation"] = asdict(RleMask.from_mask(mask))
     if label.amodal_mask is not None:
-        found["segmentation_amodal"] = asdict(label.amodal_mask)
-    return {key: value for key, value in found.items() if value is not None}
+        entry["segmentation_amodal"] = asdict(label.amodal_mask)
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 def _encode_keypoints(label: ObjectLabel, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return x, y and visibility of each keypoint, all 0 for one that the object does not have."""
+    """Return x, y and visibility of each keypoint, all 0 for missing ones."""
     if label.keypoints is None:
         return {}
-    points = {point.name: point for point in label.keypoints}
+    by_name = {point.name: point for point in label.keypoints}
     triples = [
-        (*points[name].xy, points[name].visibility) if name in points else (0, 0, 0)
+        (*by_name[name].xy, by_name[name].visibility) if name in by_name else (0, 0, 0)
         for name in names
     ]
     return {

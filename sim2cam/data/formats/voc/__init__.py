@@ -1,1 +1,1 @@
-"""Pascal VOC (Everingham et al. 2010)."""
+"""Pascal VOC format (Everingham et al. 2010)."""

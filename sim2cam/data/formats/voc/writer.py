@@ -1,7 +1,6 @@
-"""Writing Pascal VOC: an XML file of boxes for each image (Everingham et al. 2010).
+"""Pascal VOC writer: an XML file of boxes for each image (Everingham et al. 2010).
 
-Its pixels are counted from 1 and a box names the first and the last of them, so that ours, from x0
-to x1, goes from x0 + 1 to x1.
+VOC counts pixels from 1, and a box is its first and last pixel: x0 to x1 becomes x0 + 1 to x1.
 """
 
 from __future__ import annotations
@@ -22,24 +21,17 @@ from sim2cam.files import write_bytes
 
 ANNOTATION_FOLDER, IMAGE_FOLDER, LIST_FOLDER = "Annotations", "JPEGImages", "ImageSets/Main"
 MASK_FOLDER = "SegmentationObject"
-"""Folder of pictures whose pixels have the number of their object in the XML file, from 1; 0 beside them."""
+"""Folder of instance masks: pixel values are object numbers in the XML file, from 1; 0 is background."""
 DEFAULT_SPLIT = "train"
-_BOTH = "trainval"
-_SAYS = ("-1", "0", "1")  # of a picture: a category is not in it, only in a difficult way, or is
-_VOID = 255  # of the rims of objects, of which nobody says whose they are
-_WITHIN = 0.5  # share of a mask that lies in its object's box, or it is another's
-_MOST_BYTES = 4_000_000
-_CURE = "Correct the file."
 
 
 def write_voc(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fill a folder with ``JPEGImages/``, ``Annotations/`` and ``ImageSets/Main/PART.txt``.
+    """Write ``JPEGImages/``, ``Annotations/`` and ``ImageSets/Main/SPLIT.txt``.
 
-    Groups (``is_crowd``) are ``difficult``, which VOC does not score either. Masks, poses and depth
-    have no place in it.
+    Crowds are ``difficult``, which VOC does not score. Masks, poses and depth are left out.
 
     Raises:
-        InputError: an image without labels, or one that cannot be read.
+        InputError: an image is unlabelled or unreadable.
         OutputError: the folder cannot be written.
     """
     for name, dataset in splits.items():
@@ -50,8 +42,8 @@ def write_voc(splits: Mapping[str, Dataset], folder: Path) -> None:
             tree = _build_tree(sample, require_labels(dataset, sample), f"{stem}{suffix}")
             write_bytes(folder / IMAGE_FOLDER / f"{stem}{suffix}", data)
             write_bytes(folder / ANNOTATION_FOLDER / f"{stem}.xml", ElementTree.tostring(tree))
-        listed = "".join(f"{stem}\n" for stem in stems)
-        write_bytes(folder / LIST_FOLDER / f"{name}.txt", listed.encode())
+        names = "".join(f"{stem}\n" for stem in stems)
+        write_bytes(folder / LIST_FOLDER / f"{name}.txt", names.encode())
 
 
 def _build_tree(

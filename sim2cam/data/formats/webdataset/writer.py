@@ -1,4 +1,4 @@
-"""WebDataset: tar files in which a sample is the files of one name, read in one stream."""
+"""WebDataset writer: tar files in which the files of a sample share a key."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SAMPLES_PER_TAR = 1000
 
 
 def write_webdataset(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fill a folder with ``PART-000000.tar``, ... of whole scenes, about 1000 samples each.
+    """Write ``SPLIT-000000.tar``, ... with whole scenes, about 1000 samples each.
 
-    Of a sample there are ``KEY.jpg`` (or what the picture is), ``KEY.json`` with its labels, lens
-    and origin in the fields of ``dataset.sample`` (metres, pixels, boxes xyxy), and a file for each
-    channel, ``KEY.depth.png``, as ``dataset.channels`` says; the key is its number. Decode these
-    with all their 16 bits.
+    A sample has ``KEY.jpg`` (or its image format), ``KEY.json`` with labels, lens and origin in the
+    fields of ``data.sample.Sample`` (metres, pixels, boxes xyxy), and a file for each channel, e.g.
+    ``KEY.depth.png``, encoded as in ``data.channels`` with 16 bits. The key is the index of the
+    sample.
 
     Raises:
-        InputError: an image that cannot be read.
+        InputError: an image cannot be read.
         OutputError: the folder cannot be written.
     """
     for name, dataset in splits.items():
@@ -35,7 +35,7 @@ def write_webdataset(splits: Mapping[str, Dataset], folder: Path) -> None:
 
 
 def _group_by_scene(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sample]]]:
-    """Yield numbered samples, cut between scenes."""
+    """Yield groups of indexed samples, split between scenes."""
     group: list[tuple[int, Sample]] = []
     for number, sample in enumerate(samples):
         if len(group) >= SAMPLES_PER_TAR and group[-1][1].scene_index != sample.scene_index:
@@ -53,15 +53,16 @@ def _write_tar(
         with tarfile.open(path, mode="w") as tar:
             for number, sample in group:
                 for ending, data in _encode_files(sample, categories).items():
-                    entry = tarfile.TarInfo(f"{number:06d}{ending}")  # without times or owners
+                    # entries have no time and owner, for reproducible files
+                    entry = tarfile.TarInfo(f"{number:06d}{ending}")
                     entry.size = len(data)
                     tar.addfile(entry, io.BytesIO(data))
 
 
 def _encode_files(sample: Sample, categories: tuple[str, ...]) -> dict[str, bytes]:
-    picture, suffix = encode_upright(sample)
+    image, suffix = encode_upright(sample)
     files = {
-        suffix.lower(): picture,
+        suffix.lower(): image,
         ".json": to_json(_build_metadata(sample, categories), sample.rgb),
     }
     for channel, path in sample.channels.items():
@@ -72,13 +73,13 @@ def _encode_files(sample: Sample, categories: tuple[str, ...]) -> dict[str, byte
 
 
 def _build_metadata(sample: Sample, categories: tuple[str, ...]) -> dict[str, Any]:
-    """Return a sample without its files, and what makes it readable alone."""
-    facts: dict[str, Any] = to_json_value(sample)
+    """Return the JSON values of a sample without its files, with categories and depth encoding."""
+    metadata: dict[str, Any] = to_json_value(sample)
     for name in ("rgb", "channels", "tracks", "right_rgb"):
-        facts.pop(name, None)
-    facts["categories"] = list(categories)
+        metadata.pop(name, None)
+    metadata["categories"] = list(categories)
     if sample.lens is not None:
-        facts["depth_along"] = sample.lens.depth_along
+        metadata["depth_along"] = sample.lens.depth_along
     if "depth" in sample.channels:
-        facts["depth_scale_m"] = DEPTH_SCALE_M
-    return facts
+        metadata["depth_scale_m"] = DEPTH_SCALE_M
+    return metadata

@@ -1,1 +1,1 @@
-"""YOLO labels as Ultralytics writes them."""
+"""YOLO format of Ultralytics."""

@@ -1,8 +1,8 @@
-"""Folders with YOLO labels: where the images of each part are and what their classes are called.
+"""Layouts of folders with YOLO labels: images of each split and class names.
 
-Four layouts are known: ``data.yaml`` (Ultralytics), ``obj.data`` (darknet, CVAT), the folders
-``images`` and ``labels`` with ``classes.txt`` (Label Studio), and label files with ``classes.txt``
-beside the images (labelImg).
+Supported are ``data.yaml`` (Ultralytics), ``obj.data`` (darknet, CVAT), folders ``images`` and
+``labels`` with ``classes.txt`` (Label Studio), and label files with ``classes.txt`` next to the
+images (labelImg).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class YoloLayout:
     """Images and classes of a folder with YOLO labels.
 
     Attributes:
-        file: the file that names the classes.
-        categories: names of the classes.
-        splits: image files by the name of their part, each once; absolute or relative like ``file``.
-        keypoint_names: names of the keypoints of each class; empty for boxes and outlines.
-        keypoint_dims: numbers that a line has for each keypoint: 2 (x, y) or 3 (and visibility).
-        repeated_count: number of images that a part names more than once.
+        file: file with the class names.
+        categories: class names.
+        splits: image files by split, without repetitions; absolute or relative like ``file``.
+        keypoint_names: keypoint names of each class; empty for boxes and polygons.
+        keypoint_dims: numbers per keypoint: 2 (x, y) or 3 (x, y, visibility).
+        repeated_count: number of images listed more than once.
     """
 
     file: Path
@@ -52,11 +52,11 @@ class YoloLayout:
 
 
 def is_yolo(path: Path) -> bool:
-    """Return whether a path is a folder in one of YOLO's layouts, or the file that describes one."""
+    """Return whether a path is a folder in a YOLO layout, or the file that describes one."""
     if not path.is_dir():
         return path.suffix.lower() in (".yaml", ".yml", ".data")
-    named = (path / DATA_FILE).is_file() or (path / DARKNET_FILE).is_file()
-    return named or _has_label_folder(path) or _has_label_files(path)
+    has_description = (path / DATA_FILE).is_file() or (path / DARKNET_FILE).is_file()
+    return has_description or _has_label_folder(path) or _has_label_files(path)
 
 
 def find_yolo_layout(path: Path) -> YoloLayout:
@@ -66,7 +66,7 @@ def find_yolo_layout(path: Path) -> YoloLayout:
         path: the folder, or its ``data.yaml`` or ``obj.data``.
 
     Raises:
-        InputError: a file is missing or broken, or names something outside the folder.
+        InputError: a file is missing or broken, or refers to a path outside the folder.
     """
     if path.is_dir():
         files = [path / name for name in (DATA_FILE, DARKNET_FILE) if (path / name).is_file()]
@@ -99,60 +99,60 @@ def _read_class_file_layout(file: Path) -> YoloLayout:
     if not file.is_file():
         raise InputError(
             root,
-            f"has label files but neither {DATA_FILE} nor {CLASS_FILE}, which name the classes. Add {CLASS_FILE} "
-            "with one name per line.",
+            f"has label files but no class names ({DATA_FILE} or {CLASS_FILE}). Add {CLASS_FILE} with one name "
+            "per line.",
         )
     folder = root / "images" if _has_label_folder(root) else root
     return YoloLayout(file, _read_class_file(file), {"train": tuple(_list_images(folder))})
 
 
 def _read_darknet_layout(file: Path) -> YoloLayout:
-    lines = read_text(file, _MAX_BYTES, "list of a data set").splitlines()
+    lines = read_text(file, _MAX_BYTES, "dataset description").splitlines()
     pairs = (line.partition("=") for line in lines)
-    facts = {key.strip(): value.strip() for key, _, value in pairs}
-    names = facts.get("names")
+    entries = {key.strip(): value.strip() for key, _, value in pairs}
+    names = entries.get("names")
     if not names:
-        raise InputError(file, f"does not name the file of class names (names = …). {_HINT}")
+        raise InputError(file, f"entry 'names', the file of class names, is missing. {_HINT}")
     categories = _read_class_file(_resolve_path(file, PurePosixPath("."), "names", names))
-    return _build_layout(file, facts, PurePosixPath("."), categories=categories)
+    return _build_layout(file, entries, PurePosixPath("."), categories=categories)
 
 
 def _read_data_file_layout(file: Path) -> YoloLayout:
-    facts = _read_data_file(file)
-    categories = _parse_categories(file, facts)
-    keypoints, numbers = _parse_keypoint_names(file, facts, categories)
-    base = facts.get("path", ".")
-    place = PurePosixPath(".") if _is_null(base) else _parse_relative_path(file, "path", base)
+    entries = _read_data_file(file)
+    categories = _parse_categories(file, entries)
+    keypoints, dims = _parse_keypoint_names(file, entries, categories)
+    path = entries.get("path", ".")
+    folder = PurePosixPath(".") if _is_null(path) else _parse_relative_path(file, "path", path)
     root = file.parent
-    if place.name == root.resolve().name and not (root / place).is_dir():
-        place = PurePosixPath(".")  # Ultralytics looks for it in a folder of its own
+    if folder.name == root.resolve().name and not (root / folder).is_dir():
+        folder = PurePosixPath(".")  # relative to the datasets folder of Ultralytics
     return _build_layout(
-        file, facts, place, categories=categories, keypoint_names=keypoints, keypoint_dims=numbers
+        file, entries, folder, categories=categories, keypoint_names=keypoints, keypoint_dims=dims
     )
 
 
 def _build_layout(
-    file: Path, facts: Mapping[str, Any], base: PurePosixPath, **fields: Any
+    file: Path, entries: Mapping[str, Any], base: PurePosixPath, **fields: Any
 ) -> YoloLayout:
-    """Return the layout with the images of each part; a part that repeats an earlier one is left out.
+    """Return the layout with the images of each split, without splits that repeat an earlier one.
 
-    Ultralytics requires ``val``, so that files without such a part name that of ``train`` again.
+    Ultralytics requires ``val``, so files without such a split name the images of ``train`` again.
     """
-    parts: dict[str, tuple[Path, ...]] = {}
-    repeated = 0
+    splits: dict[str, tuple[Path, ...]] = {}
+    repeated_count = 0
     for key, name in _SPLIT_NAMES.items():
-        if _is_null(facts.get(key)) or name in parts:
+        if _is_null(entries.get(key)) or name in splits:
             continue
-        given = facts[key] if isinstance(facts[key], list) else [facts[key]]
-        files = [path for place in given for path in _resolve_images(file, base, key, place)]
-        once = tuple(dict.fromkeys(files))
-        if once and once in parts.values():
+        sources = entries[key] if isinstance(entries[key], list) else [entries[key]]
+        files = [path for source in sources for path in _resolve_images(file, base, key, source)]
+        unique = tuple(dict.fromkeys(files))
+        if unique and unique in splits.values():
             continue
-        repeated += len(files) - len(once)
-        parts[name] = once
-    if not parts:
-        raise InputError(file, f"it names none of train, val, test. {_HINT}")
-    return YoloLayout(file, splits=parts, repeated_count=repeated, **fields)
+        repeated_count += len(files) - len(unique)
+        splits[name] = unique
+    if not splits:
+        raise InputError(file, f"has none of the entries train, val, test. {_HINT}")
+    return YoloLayout(file, splits=splits, repeated_count=repeated_count, **fields)
 
 
 def _is_null(value: Any) -> bool:
@@ -169,35 +169,37 @@ def _resolve_images(file: Path, base: PurePosixPath, key: str, entry: Any) -> It
                 yield _resolve_path(path, PurePosixPath("."), "an image", line.strip(), file.parent)
     else:
         name = path.relative_to(file.parent)
-        raise InputError(file, f"{key}: '{name}' is no folder of images and no list. {_HINT}")
+        raise InputError(
+            file, f"{key}: '{name}' must be a folder of images or a list (.txt). {_HINT}"
+        )
 
 
 def _list_images(folder: Path) -> Iterator[Path]:
-    """Yield the images of a folder and its sub-folders, by name."""
+    """Yield the images of a folder and its subfolders, sorted."""
     return (path for path in sorted(folder.rglob("*")) if _is_image(path) and path.is_file())
 
 
 def _resolve_path(
     file: Path, base: PurePosixPath, key: str, entry: Any, root: Path | None = None
 ) -> Path:
-    """Return the path of something that a file names.
+    """Return the path of an entry of a file.
 
-    CVAT begins each name with ``data/``, a folder that its exports do not have.
+    CVAT prefixes names with ``data/``, a folder that its exports do not have.
     """
     root = file.parent if root is None else root
     name = base / _parse_relative_path(file, key, entry, root)
     folders = (file.parent, root)
     names = (name, PurePosixPath(*name.parts[1:])) if name.parts[:1] == ("data",) else (name,)
-    paths = [folder / one for one in names for folder in folders]
+    paths = [folder / candidate for candidate in names for folder in folders]
     return next((path for path in paths if path.exists()), paths[0])
 
 
 def _parse_relative_path(
     file: Path, key: str, entry: Any, root: Path | None = None
 ) -> PurePosixPath:
-    """Return what a file names, relative to its folder.
+    """Return the path of an entry, relative to the file's folder.
 
-    Some services write ``../train/images`` for folders beside the file.
+    Some services write ``../train/images`` for folders next to the file.
     """
     name = entry.replace("\\", "/") if isinstance(entry, str) else ""
     while name.startswith("../"):
@@ -211,52 +213,54 @@ def _parse_relative_path(
         and _is_valid_file_name(name)
     ):
         return PurePosixPath(name)
-    cure = "Put the images into this folder and name them relative to it."
+    hint = "Put the images into this folder and use relative paths."
     if key == "path":
-        cure = "Remove this entry where the images lie beside the file, or name their folder relative to it."
+        hint = "Give the folder of the images relative to this file, or remove the entry if they lie next to it."
     raise InputError(
-        file, f"{key}: {reprlib.repr(entry)[:60]} does not lie in the folder of this file. {cure}"
+        file, f"{key}: {reprlib.repr(entry)[:60]} is not in the folder of this file. {hint}"
     )
 
 
 def _is_valid_file_name(name: str) -> bool:
-    """Return whether a file can have such a name."""
-    steps = [step.encode(errors="replace") for step in PurePosixPath(name).parts]
-    return "\0" not in name and len(name) < _MAX_PATH_LENGTH and all(len(s) < 256 for s in steps)
+    """Return whether a name is valid on common file systems."""
+    parts = [part.encode(errors="replace") for part in PurePosixPath(name).parts]
+    return (
+        "\0" not in name and len(name) < _MAX_PATH_LENGTH and all(len(part) < 256 for part in parts)
+    )
 
 
 def _read_data_file(file: Path) -> dict[str, Any]:
-    """Return the table of ``data.yaml`` with every scalar as written: ``on`` is no truth value."""
-    text = read_text(file, _MAX_BYTES, "list of a data set")
+    """Return the table of ``data.yaml`` with scalars as text, so that ``on`` is not a boolean."""
+    text = read_text(file, _MAX_BYTES, "dataset description")
     try:
-        facts = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 (constructs text, lists, tables)
+        entries = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 (constructs text, lists, tables)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InputError(file, f"not YAML. {_HINT}") from error
-    if not isinstance(facts, dict):
+    if not isinstance(entries, dict):
         raise InputError(file, f"not a table. {_HINT}")
-    return facts
+    return entries
 
 
-def _parse_categories(file: Path, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    names = facts.get("names")
+def _parse_categories(file: Path, entries: Mapping[str, Any]) -> tuple[str, ...]:
+    names = entries.get("names")
     if isinstance(names, dict):
         names = _order_by_class(names)
         if names is None:
-            raise InputError(file, f"names are not numbered from 0 without a gap. {_HINT}")
+            raise InputError(file, f"names must be numbered from 0 without gaps. {_HINT}")
     if not isinstance(names, list) or not names:
-        raise InputError(file, f"names is not a list of categories. {_HINT}")
-    # aliases make a small file into something too long to be written out
+        raise InputError(file, f"names must be a list of categories. {_HINT}")
+    # not shown in the message, as YAML aliases can make it very long
     if not all(isinstance(name, str) for name in names):
-        raise InputError(file, f"names holds something that is no name. {_HINT}")
+        raise InputError(file, f"names must be texts. {_HINT}")
     return validate_categories(file, names)
 
 
 def _order_by_class(table: Mapping[Any, Any]) -> list[Any] | None:
-    """Return the values of a table in the order of their class numbers; None with a gap or other keys."""
-    numbered = {int(key): value for key, value in table.items() if str(key).isdecimal()}
-    if len(numbered) < len(table) or any(n not in numbered for n in range(len(table))):
+    """Return the values of a table in the order of class indices; None with gaps or other keys."""
+    by_index = {int(key): value for key, value in table.items() if str(key).isdecimal()}
+    if len(by_index) < len(table) or any(index not in by_index for index in range(len(table))):
         return None
-    return [numbered[number] for number in range(len(table))]
+    return [by_index[index] for index in range(len(table))]
 
 
 def _read_class_file(file: Path) -> tuple[str, ...]:
@@ -264,38 +268,40 @@ def _read_class_file(file: Path) -> tuple[str, ...]:
     while names and not names[-1]:
         names.pop()
     if not names:
-        raise InputError(file, f"names no class. {_HINT}")
+        raise InputError(file, f"contains no class. {_HINT}")
     return validate_categories(file, names)
 
 
 def _parse_keypoint_names(
-    file: Path, facts: Mapping[str, Any], categories: tuple[str, ...]
+    file: Path, entries: Mapping[str, Any], categories: tuple[str, ...]
 ) -> tuple[tuple[tuple[str, ...], ...], int]:
-    """Return the names of the keypoints of each class, and how many numbers each keypoint has."""
-    shape: Any = facts.get("kpt_shape")
+    """Return the keypoint names of each class, and the numbers per keypoint."""
+    shape: Any = entries.get("kpt_shape")
     if _is_null(shape):
         return (), 0
-    whole = isinstance(shape, list) and all(isinstance(n, str) and n.isdecimal() for n in shape)
-    count, numbers = map(int, shape) if whole and len(shape) == 2 else (0, 0)
-    if not 1 <= count <= _MAX_KEYPOINTS or numbers not in (2, 3):
+    is_valid = isinstance(shape, list) and all(isinstance(n, str) and n.isdecimal() for n in shape)
+    count, dims = map(int, shape) if is_valid and len(shape) == 2 else (0, 0)
+    if not 1 <= count <= _MAX_KEYPOINTS or dims not in (2, 3):
         raise InputError(
             file,
-            f"kpt_shape: {reprlib.repr(shape)[:60]} must be the number of keypoints and 2 or 3, as [17, 3]. "
+            f"kpt_shape: {reprlib.repr(shape)[:60]} must be the number of keypoints and 2 or 3, e.g. [17, 3]. "
             f"{_HINT}",
         )
-    names: Any = facts.get("kpt_names")
+    names: Any = entries.get("kpt_names")
     if _is_null(names):
         names = [str(number) for number in range(count)]
-    each = _order_by_class(names) or [] if isinstance(names, dict) else [names] * len(categories)
-    if len(each) != len(categories) or not all(
-        _are_unique_names(of_class, count) for of_class in each
+    class_names = (
+        _order_by_class(names) or [] if isinstance(names, dict) else [names] * len(categories)
+    )
+    if len(class_names) != len(categories) or not all(
+        _are_unique_names(keypoint_names, count) for keypoint_names in class_names
     ):
         raise InputError(file, f"kpt_names must be {count} different names for each class. {_HINT}")
-    return tuple(tuple(of_class) for of_class in each), numbers
+    return tuple(tuple(keypoint_names) for keypoint_names in class_names), dims
 
 
 def _are_unique_names(names: Any, count: int) -> bool:
-    """Return whether a value is a list of so many different names."""
+    """Return whether a value is a list of ``count`` unique names."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return False
     return len(names) == len(set(names)) == count

@@ -1,4 +1,4 @@
-"""Writing YOLO labels as Ultralytics has them: ``data.yaml``, images, a text file of labels for each."""
+"""YOLO writer: ``data.yaml``, images, and a label file for each image."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _SPLIT_NAMES = ("train", "val", "test")
 
 
 def write_yolo(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fill a folder with ``data.yaml``, ``images/PART/`` and ``labels/PART/``.
+    """Write ``data.yaml``, ``images/SPLIT/`` and ``labels/SPLIT/``.
 
-    Boxes keep six digits, far below a pixel, and end at the picture's edge. Groups (``is_crowd``) have
-    no place in YOLO and are left out, as are masks, poses and depth.
+    Boxes have six digits, far below a pixel, and are clipped to the image. Crowds, masks, poses and
+    depth are left out, as YOLO does not support them.
 
     Raises:
-        UsageError: parts that Ultralytics does not know, or no part ``train``, which it asks for.
-        InputError: an image without labels, or one that cannot be read.
+        UsageError: a split is unknown to Ultralytics, or ``train``, which it requires, is missing.
+        InputError: an image is unlabelled or unreadable.
         OutputError: the folder cannot be written.
     """
     _write(splits, folder, _convert_boxes)
 
 
 def write_yolo_polygons(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fill a folder as ``write_yolo`` does, with the outline of what is seen of each object.
+    """Write a folder as ``write_yolo``, with outlines of the visible pixels instead of boxes.
 
-    Pieces and holes of an object are joined, as ``outlines.outline_of`` has it.
+    Parts and holes of an object are joined, see ``polygons.trace_outline``.
 
     Raises:
         UsageError: as ``write_yolo``.
-        InputError: an image without labels, an object without a mask, or what cannot be read.
+        InputError: an image is unlabelled or unreadable, or an object has no mask.
         OutputError: the folder cannot be written.
     """
     _write(splits, folder, _convert_polygons)
 
 
 LabelShapes = Iterator[tuple[ObjectLabel, Sequence[float]]]
-"""Labels, and the numbers of each over the picture's sides."""
+"""Labels with the normalised coordinates of their line."""
 
 
 def _write(
@@ -60,14 +60,14 @@ def _write(
 ) -> None:
     if not {"train"} <= set(splits) <= set(_SPLIT_NAMES):
         raise UsageError(
-            f"parts named {', '.join(splits)}: YOLO knows {', '.join(_SPLIT_NAMES)} and needs train. Name them so, "
-            "as --split train=0.8,val=0.2, or choose another format."
+            f"splits {', '.join(splits)} do not fit YOLO. Allowed: {', '.join(_SPLIT_NAMES)}, with train. Set e.g. "
+            "--split train=0.8,val=0.2, or choose another format."
         )
     categories = next(iter(splits.values())).categories
-    facts: dict[str, Any] = {name: f"images/{name}" for name in splits}
-    facts.setdefault("val", facts["train"])  # Ultralytics refuses a file without
-    facts["names"] = dict(enumerate(categories))
-    write_bytes(folder / DATA_FILE, yaml.safe_dump(facts, sort_keys=False).encode())
+    entries: dict[str, Any] = {name: f"images/{name}" for name in splits}
+    entries.setdefault("val", entries["train"])  # required by Ultralytics
+    entries["names"] = dict(enumerate(categories))
+    write_bytes(folder / DATA_FILE, yaml.safe_dump(entries, sort_keys=False).encode())
     for name, dataset in splits.items():
         check_unique_stems(dataset)
         for sample in dataset.samples:
@@ -96,8 +96,8 @@ def _convert_polygons(dataset: Dataset, sample: Sample) -> LabelShapes:
         if mask is None:
             raise InputError(
                 dataset.root,
-                f"image {sample.name} has no masks, from which outlines come. Render with ids among "
-                "the --channels, or export boxes (yolo).",
+                f"image {sample.name} has no masks to trace outlines of. Render with ids in --channels, or "
+                "export boxes (yolo).",
             )
         outline = trace_outline(mask) / (sample.width, sample.height)
         if len(outline) and not label.is_crowd:

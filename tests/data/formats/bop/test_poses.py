@@ -90,7 +90,7 @@ def test_targets_of_other_scenes_are_left_out(tmp_path):
 BAD_TARGETS = {
     "none of them here": (
         [target(scene_id=4)],
-        f"test_targets_bop19.json: names nothing in scene 2. {CURE}",
+        f"test_targets_bop19.json: has no target in scene 2. {CURE}",
     ),
     "no instance": (
         [target(inst_count=0)],
@@ -99,12 +99,11 @@ BAD_TARGETS = {
     ),
     "an image too many": (
         [target(im_id=4)],
-        "test/000002/scene_camera.json: image 4 is not in it. Copy the scene again.",
+        "test/000002/scene_camera.json: image 4 is missing. Copy the scene again.",
     ),
     "an instance too many": (
         [target(inst_count=4)],
-        "test/000002/scene_gt.json: image 3: 3 instances of object 5, but test_targets_bop19.json asks "
-        "for 4. They are of different data sets.",
+        "test/000002/scene_gt.json: image 3: 3 instances of object 5, but test_targets_bop19.json lists 4. Use files of one dataset.",
     ),
 }
 
@@ -126,7 +125,10 @@ def test_the_test_part_is_scored(tmp_path):
     (tmp_path / "val/000000/scene_camera.json").write_text("{}")
     with pytest.raises(InputError) as caught:
         find_test_scenes(tmp_path)
-    assert str(caught.value) == f"{tmp_path}: has no part test among train, val. Name the part."
+    assert (
+        str(caught.value)
+        == f"{tmp_path}: has no test split. Splits: train, val. Give the folder of a split."
+    )
 
 
 def test_models_are_known_in_metres_with_their_symmetries(tmp_path):
@@ -154,11 +156,11 @@ BAD_MODELS = {
     ),
     "a mirror": (
         {"5": {"diameter": 1, "symmetries_discrete": [np.diag([-1, 1, 1, 1]).ravel().tolist()]}},
-        f"object 5: a symmetry is no rigid motion. {CURE}",
+        f"object 5: a symmetry is not a rigid transform. {CURE}",
     ),
     "no axis": (
         {"5": {"diameter": 1, "symmetries_continuous": [{"axis": [0] * 3, "offset": [0] * 3}]}},
-        f"object 5: a symmetry has no axis. {CURE}",
+        f"object 5: the axis of a symmetry is zero or not finite. {CURE}",
     ),
 }
 
@@ -175,7 +177,7 @@ def test_without_meshes_it_says_where_they_belong(tmp_path):
     root = data_set(tmp_path)
     with pytest.raises(InputError) as caught:
         read_bop_models(find_test_scenes(root))
-    problem = "holds no models_eval/ with the meshes of the objects. Unpack them there."
+    problem = "folder models_eval/ with the meshes of the objects is missing. Unpack them there."
     assert str(caught.value) == f"{root}: {problem}"
 
 
@@ -213,46 +215,45 @@ def test_the_line_of_columns_and_empty_lines_do_not_matter(tmp_path):
 
 
 BAD = {
-    "nothing": ("", f"is empty. Without any pose, it is the line {HEAD}"),
+    "nothing": ("", f"is empty. A file without poses has the line {HEAD}"),
     "other columns": ("image,pose", f"line 1: 2 cells, not 7. {CURE}"),
     "a cell too few": (f"{HEAD}\n2,3,5,0.9,{R},0 0 500", f"line 2: 6 cells, not 7. {CURE}"),
     "an image by its name": (
         f"{HEAD}\n2,a.png,5,0.9,{R},0 0 500,-1",
-        f"line 2: im_id 'a.png' is no whole number of 0 or more. {CURE}",
+        f"line 2: im_id 'a.png' must be an integer of 0 or more. {CURE}",
     ),
     "a scene below 0": (
         f"-2,3,5,0.9,{R},0 0 500,-1",
-        f"line 1: scene_id '-2' is no whole number of 0 or more. {CURE}",
+        f"line 1: scene_id '-2' must be an integer of 0 or more. {CURE}",
     ),
-    "no score": (f"2,3,5,,{R},0 0 500,-1", f"line 1: score '' is not 1 finite numbers. {CURE}"),
+    "no score": (f"2,3,5,,{R},0 0 500,-1", f"line 1: score '' must be a finite number. {CURE}"),
     "a score that is none": (
         f"2,3,5,nan,{R},0 0 500,-1",
-        f"line 1: score 'nan' is not 1 finite numbers. {CURE}",
+        f"line 1: score 'nan' must be a finite number. {CURE}",
     ),
     "a quaternion": (
         f"{GOOD}\n2,3,5,0.9,1 0 0 0,0 0 500,-1",
-        f"line 2: R '1 0 0 0' is not 9 finite numbers. {CURE}",
+        f"line 2: R '1 0 0 0' must be 9 finite numbers. {CURE}",
     ),
     "a mirror": (
         "2,3,5,0.9,1 0 0 0 1 0 0 0 -1,0 0 500,-1",
-        f"line 1: R 1 0 0 0 1 0 0 0 -1 is no rotation. {CURE}",
+        f"line 1: R 1 0 0 0 1 0 0 0 -1 is not a rotation. {CURE}",
     ),
     "a scale": (
         "2,3,5,0.9,2 0 0 0 2 0 0 0 2,0 0 500,-1",
-        f"line 1: R 2 0 0 0 2 0 0 0 2 is no rotation. {CURE}",
+        f"line 1: R 2 0 0 0 2 0 0 0 2 is not a rotation. {CURE}",
     ),
     "a flat place": (
         f"2,3,5,0.9,{R},0 500,-1",
-        f"line 1: t '0 500' is not 3 finite numbers. {CURE}",
+        f"line 1: t '0 500' must be 3 finite numbers. {CURE}",
     ),
     "nowhere": (
         f"2,3,5,0.9,{R},0 0 inf,-1",
-        f"line 1: t '0 0 inf' is not 3 finite numbers. {CURE}",
+        f"line 1: t '0 0 inf' must be 3 finite numbers. {CURE}",
     ),
     "two times": (
         f"{GOOD}\n2,3,6,0.9,{R},0 0 500,0.5",
-        "line 2: time 0.5, but another line of its image has -1. Give every line the time that the "
-        "whole image took.",
+        "line 2: time 0.5, but another line of the image has -1. Give all lines the time of the whole image.",
     ),
     "no text": (b"\xff\xfe", "not a text in UTF-8. Check the path."),
 }

@@ -191,10 +191,13 @@ def without_ids(dataset):
 
 OBJECT = "image 000000: an object of category square has no"
 REFUSED = {
-    "no pose": (without("pose"), f"{OBJECT} pose, which BOP needs."),
-    "no whole box": (without("box_amodal_xyxy"), f"{OBJECT} box_amodal_xyxy, which BOP needs."),
-    "no fraction": (without("visible_fraction"), f"{OBJECT} visible_fraction, which BOP needs."),
-    "no ids": (without_ids, "image 000000 has no ids, from which masks come."),
+    "no pose": (without("pose"), f"{OBJECT} pose, which BOP requires."),
+    "no whole box": (without("box_amodal_xyxy"), f"{OBJECT} box_amodal_xyxy, which BOP requires."),
+    "no fraction": (without("visible_fraction"), f"{OBJECT} visible_fraction, which BOP requires."),
+    "no ids": (
+        without_ids,
+        "image 000000 has no channel ids for masks. Render with ids in --channels.",
+    ),
 }
 
 
@@ -214,11 +217,10 @@ def test_a_pinhole_needs_no_whole_masks(tmp_path, dataset):
 
 
 LACKS = [
-    "models/ is left out: its scenes do not tell the shapes of its objects",
-    "mask/ is left out where there are no whole masks; render with amodal_masks among the --channels "
-    "to have it",
-    "bbox_obj and px_count_all are estimated where a lens was straightened without whole masks: from "
-    "the straightened box, and from the share that was seen",
+    "models/ is left out: the scenes have no object shapes",
+    "mask/ is left out without amodal masks; to write it, render with amodal_masks in --channels",
+    "bbox_obj and px_count_all of undistorted images without amodal masks are estimated from the undistorted "
+    "box and the visible fraction",
 ]
 
 
@@ -408,7 +410,7 @@ def test_what_a_bent_lens_does_not_see_belongs_to_whole_objects(tmp_path, datase
 def test_shapes_without_models_still_tell_how_objects_go_on(tmp_path, dataset, monkeypatch):
     monkeypatch.setattr("sim2cam.data.formats.bop.writer._MAX_MODELS", 0)
     (told,) = export_dataset({"test": one_cube(dataset, -0.5)}, tmp_path / "bop", "bop", ALONE)
-    assert told.startswith("models/ is left out: its objects have 1 shapes")
+    assert told.startswith("models/ is left out: 1 object shapes")
     assert info_of(tmp_path / "bop")["visib_fract"] == pytest.approx(0.5, abs=0.05)
 
 
@@ -416,8 +418,7 @@ def test_objects_of_unknown_shape_end_at_the_edge_and_it_is_said(tmp_path, datas
     cut = one_cube(dataset, -0.5)
     told = export_dataset({"test": cut}, tmp_path / "bop", "bop")
     assert told[1:] == (
-        "bbox_obj, px_count_all and visib_fract end at the picture's edge where it cuts objects whose "
-        "shapes are unknown",
+        "bbox_obj, px_count_all and visib_fract of objects without models are clipped at the image border",
     )
     assert info_of(tmp_path / "bop")["visib_fract"] == 1
 
@@ -436,8 +437,7 @@ def test_too_many_shapes_have_no_models(tmp_path, dataset, monkeypatch):
     shapes = ModelSource(lambda _: {1: CUBE, 2: BALL}, model_of)
     (told,) = export_dataset({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
     assert told == (
-        "models/ is left out: its objects have 2 shapes, and 1 are the most; let them share some, as "
-        "with --set die/edge_m=0.016"
+        "models/ is left out: 2 object shapes exceed the maximum of 1; fix sizes, e.g. with --set die/edge_m=0.016"
     )
     assert not (tmp_path / "bop/models").exists()
 
@@ -574,7 +574,7 @@ BAD = {
     ),
     "a skew": (
         {"camera": {"cam_K": [50, 1, 24, 0, 50, 16, 0, 0, 1]}},
-        "scene_camera.json: image 3: cam_K is not fx 0 cx, 0 fy cy, 0 0 1. ",
+        "scene_camera.json: image 3: cam_K must be fx 0 cx, 0 fy cy, 0 0 1. ",
     ),
     "no focal length": (
         {"camera": {"cam_K": [0, 0, 24, 0, 50, 16, 0, 0, 1]}},
@@ -582,35 +582,35 @@ BAD = {
     ),
     "no rotation": (
         {"gt": {"cam_R_m2c": [1, 0, 0, 0, 2, 0, 0, 0, 1]}},
-        "scene_gt.json: image 3, object 0: cam_R_m2c is no rotation, or cam_t_m2c is not finite. ",
+        "scene_gt.json: image 3, object 0: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. ",
     ),
     "a mirror": (
         {"gt": {"cam_R_m2c": [1, 0, 0, 0, 1, 0, 0, 0, -1]}},
-        "scene_gt.json: image 3, object 0: cam_R_m2c is no rotation, or cam_t_m2c is not finite. ",
+        "scene_gt.json: image 3, object 0: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. ",
     ),
     "nowhere": (
         {"scene_gt": json.dumps({"3": [GT | {"cam_t_m2c": [0, 0, float("nan")]}]})},
-        "scene_gt.json: image 3, object 0: cam_R_m2c is no rotation, or cam_t_m2c is not finite. ",
+        "scene_gt.json: image 3, object 0: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. ",
     ),
     "no such picture": (
         {"number": "4"},
-        ": image 4 is in scene_camera.json, but not in rgb/ or gray/. Copy the scene again.",
+        ": image 4 of scene_camera.json is missing in rgb/ and gray/. Copy the scene again.",
     ),
     "an object too many": (
         {"scene_gt_info": '{"3": []}'},
-        "scene_gt_info.json: image 3: 0 objects, but scene_gt.json has 1. Calculate it again.",
+        "scene_gt_info.json: image 3: 0 objects, but scene_gt.json has 1. Run calc_gt_info.py again.",
     ),
     "an impossible box": (
         {"info": {"bbox_visib": [1, 2, -5, 4]}},
-        "scene_gt_info.json: image 3, object 0: impossible box or visib_fract. ",
+        "scene_gt_info.json: image 3, object 0: invalid box or visib_fract. ",
     ),
     "a box beside the picture": (
         {"info": {"bbox_obj": [48, 2, 5, 4]}},
-        "scene_gt_info.json: image 3, object 0: impossible box or visib_fract. ",
+        "scene_gt_info.json: image 3, object 0: invalid box or visib_fract. ",
     ),
     "more than all of it": (
         {"info": {"visib_fract": 1.5}},
-        "scene_gt_info.json: image 3, object 0: impossible box or visib_fract. ",
+        "scene_gt_info.json: image 3, object 0: invalid box or visib_fract. ",
     ),
 }
 
@@ -659,8 +659,7 @@ def test_sensors_of_other_names_are_named(tmp_path):
     with pytest.raises(InputError) as caught:
         read_real_images(root)
     assert str(caught.value) == (
-        f"{root}: has images of the sensors cam1, cam2, of which none is called rgb. Rename the files of one, as "
-        "scene_camera_cam1.json to scene_camera.json."
+        f"{root}: has images of the sensors cam1, cam2, but not of rgb. Rename the files of one sensor, e.g. scene_camera_cam1.json to scene_camera.json."
     )
 
 
@@ -670,8 +669,7 @@ def test_poses_without_boxes_name_what_calculates_them(tmp_path):
     with pytest.raises(InputError) as caught:
         read_real_images(root)
     assert str(caught.value) == (
-        f"{root}/scene_gt_info.json: missing: scene_gt.json has poses, but nothing tells boxes and what is seen. "
-        "Calculate it with calc_gt_info.py of bop_toolkit."
+        f"{root}/scene_gt_info.json: missing, with boxes and visibility of the poses in scene_gt.json. Create it with calc_gt_info.py of bop_toolkit."
     )
 
 

@@ -18,10 +18,7 @@ from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 
 WIDTH, HEIGHT = 100, 80
-LOOK = (
-    "boxes look like corners (x0, y0, x1, y1): as COCO's, which are x, y, width, height, many reach far "
-    "beyond their pictures."
-)
+LOOK = "boxes look like corners (x0, y0, x1, y1): read as x, y, width, height, many reach far outside their images."
 
 sides = st.floats(0.5, 100)
 
@@ -111,9 +108,7 @@ def test_labels_that_are_corners_are_refused(tmp_path, tables):
         annotation["bbox"] = [50, 40, 90, 70]
     with pytest.raises(InputError) as caught:
         read_real_images(written(tmp_path, tables))
-    assert str(caught.value) == (
-        f"{tmp_path}/test.json: {LOOK} Export the annotations as COCO has them."
-    )
+    assert str(caught.value) == (f"{tmp_path}/test.json: {LOOK} Export the annotations as COCO.")
 
 
 def test_results_that_are_corners_are_refused(tmp_path, tables):
@@ -129,4 +124,4 @@ def test_results_that_are_corners_are_refused(tmp_path, tables):
     assert read([50, 40, 40, 30]).detections["0.png"][0].box_xyxy == (50, 40, 90, 70)
     with pytest.raises(InputError) as caught:
         read([50, 40, 90, 70])
-    assert str(caught.value) == f"{path}: {LOOK} Write the results as COCO has them."
+    assert str(caught.value) == f"{path}: {LOOK} Write the results in COCO format."

@@ -229,16 +229,15 @@ BAD = {
     ),
     "two corners": (
         {"segmentation": [[2, 3, 12, 3]]},
-        "[2, 3, 12, 3] of segmentation must be 6 or more finite numbers, x and y by turns.",
+        "[2, 3, 12, 3] of segmentation must be 6 or more finite numbers, x and y alternating.",
     ),
     "an odd number": (
         {"segmentation": [[2, 3, 12, 3, 12, 9, 2]]},
-        "[2, 3, 12, 3, 12, 9, 2] of segmentation must be 6 or more finite numbers, x and y by turns.",
+        "[2, 3, 12, 3, 12, 9, 2] of segmentation must be 6 or more finite numbers, x and y alternating.",
     ),
     "an endless corner": (
         {"segmentation": [[2, 3, 12, 3, 12, float("inf")]]},
-        "[2, 3, 12, 3, 12, Infinity] of segmentation must be 6 or more finite numbers, x and y by "
-        "turns.",
+        "[2, 3, 12, 3, 12, Infinity] of segmentation must be 6 or more finite numbers, x and y alternating.",
     ),
     "a corner far away": (
         {"segmentation": [[2, 3, 12, 3, 1e9, 9]]},
@@ -255,19 +254,19 @@ BAD = {
     ),
     "too few pixels": (
         {"segmentation": {"size": SIZE, "counts": [5, 4]}},
-        "segmentation: counts [5, 4] must be numbers of pixels that make up 384.",
+        "segmentation: counts [5, 4] must be numbers of pixels with the sum 384.",
     ),
     "negative runs": (
         {"segmentation": {"size": SIZE, "counts": [-1, AREA + 1]}},
-        "segmentation: counts [-1, 385] must be numbers of pixels that make up 384.",
+        "segmentation: counts [-1, 385] must be numbers of pixels with the sum 384.",
     ),
     "broken runs": (
         {"segmentation": {"size": SIZE, "counts": "zzzz"}},
-        'segmentation: counts "zzzz" make no mask of [16, 24].',
+        'segmentation: counts "zzzz" are not a valid mask of [16, 24].',
     ),
     "cut off runs": (
         {"segmentation": {"size": SIZE, "counts": "5"}},
-        'segmentation: counts "5" make no mask of [16, 24].',
+        'segmentation: counts "5" are not a valid mask of [16, 24].',
     ),
     "no runs": (
         {"segmentation": {"size": SIZE}},
@@ -275,7 +274,7 @@ BAD = {
     ),
     "keypoints without names": (
         {"names": None, "keypoints": [3, 4, 2]},
-        "keypoints, but its category does not list their names under 'keypoints'.",
+        "has keypoints, but its category has no list 'keypoints' with their names.",
     ),
     "a keypoint too few": (
         {"keypoints": [3, 4, 2]},

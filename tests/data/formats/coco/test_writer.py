@@ -108,7 +108,7 @@ def test_photos_that_would_be_one_file_when_turned_are_refused(tmp_path):
         Image.new("RGB", (24, 16)).save(tmp_path / name, **options)
         size = read_rgb(tmp_path / name).shape[1::-1]
         samples.append(Sample(name, tmp_path / name, *size, (), "real"))
-    message = "images a.jpg and a.png, turned upright, would be one file. Rename one."
+    message = "images a.jpg and a.png, written upright, get the same file name. Rename one."
     with pytest.raises(InputError, match=message):
         write_coco(Dataset(tmp_path, ("square",), tuple(samples)), tmp_path / "coco")
 
@@ -151,7 +151,9 @@ def test_a_failing_export_leaves_nothing(tmp_path, native, monkeypatch):
     unlabelled = replace(dataset.samples[3], objects=None)
     with pytest.raises(InputError) as caught:
         write_coco(replace(dataset, samples=(*dataset.samples[:3], unlabelled)), tmp_path / "coco")
-    assert str(caught.value) == f"{native}: image 000003 has no labels to export."
+    assert (
+        str(caught.value) == f"{native}: image 000003 has no labels to export. Label or remove it."
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["native"]
 
 

@@ -88,7 +88,7 @@ def test_two_files_of_one_image_are_refused(tmp_path):
     (tmp_path / "a.xml").write_text(annotation())
     (tmp_path / "b.xml").write_text(annotation())
     with pytest.raises(
-        InputError, match=r"b\.xml: it is of image a\.png, as a\.xml is\. Remove one"
+        InputError, match=r"b\.xml: belongs to image a\.png, as does a\.xml\. Remove one"
     ):
         read_real_images(tmp_path)
 
@@ -97,7 +97,7 @@ def test_an_image_that_is_nowhere_is_named(tmp_path):
     save(tmp_path / "a.png")
     (tmp_path / "a.xml").write_text(annotation())
     (tmp_path / "b.xml").write_text(annotation("../c.png"))
-    with pytest.raises(InputError, match=r"b\.xml: there is no image 'b' or 'c\.png' in "):
+    with pytest.raises(InputError, match=r"b\.xml: image 'b' or 'c\.png' is missing in "):
         read_real_images(tmp_path)
 
 
@@ -114,9 +114,7 @@ def in_layout(folder, lists, names="ab"):
 
 def test_an_image_that_a_list_names_twice_is_read_once(tmp_path):
     root = in_layout(tmp_path, {"test": "aba"})
-    with pytest.warns(
-        RepairWarning, match=r"images that are listed more than once: 1\. Each is read once"
-    ):
+    with pytest.warns(RepairWarning, match=r"images listed more than once: 1\. Each is read once"):
         samples = read_real_images(root).samples
     assert [sample.name for sample in samples] == ["JPEGImages/a.png", "JPEGImages/b.png"]
 

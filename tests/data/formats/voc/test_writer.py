@@ -82,24 +82,24 @@ def test_photos_with_another_xml_file_are_only_photos(tmp_path):
 
 BAD = {
     "no XML": ("<annotation>", "not XML (no element found: line 1, column 12). "),
-    "another root": (annotation(tag="kml"), "its root is <kml>, not <annotation>. "),
+    "another root": (annotation(tag="kml"), "the root is <kml>, not <annotation>. "),
     "a bomb": (
         '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + annotation(name="&b;"),
-        "it declares entities, which no annotation needs. ",
+        "declares entities, which are not allowed. ",
     ),
     "an outside file": (
         '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>' + annotation(name="&a;"),
-        "it declares entities, which no annotation needs. ",
+        "declares entities, which are not allowed. ",
     ),
     "another size": (
         annotation(size=SIZE.replace("40", "41")),
-        "image a.png is 40x20 pixels, not 41x20 as listed. Export the annotations of this very image. ",
+        "image a.png is 40x20 pixels, not 41x20 as listed. Export the annotations of this image. ",
     ),
     "half a size": (
         annotation(size="<size><height>20</height></size>"),
         "size/width is '', not a number. ",
     ),
-    "no name": (annotation(objects=f"<object>{BOX}</object>"), "object 0 has no name. "),
+    "no name": (annotation(objects=f"<object>{BOX}</object>"), "object 0: name is missing. "),
     "no number": (
         annotation(objects=OBJECT.replace("12.5", "inf")),
         "bndbox/xmax is 'inf', not a number. ",
@@ -148,7 +148,7 @@ def test_a_list_may_not_lead_outside(exported):
     (root / "ImageSets/Main/train.txt").write_text("../../secret\n")
     with pytest.raises(InputError) as caught:
         read_real_images(root)
-    told = f"{root}: '../../secret' lies outside this folder. Correct the file."
+    told = f"{root}: '../../secret' lies outside this folder. Correct the list."
     assert str(caught.value) == told
 
 
@@ -196,17 +196,17 @@ BAD_MASKS = {
     "another size": (
         np.zeros((20, 41), np.uint8),
         "P",
-        "is 41x20 pixels, not 40x20 as its photo.",
+        "is 41x20 pixels, not 40x20 as its image.",
     ),
     "an object too many": (
         numbered(_3=(4, 8, 2, 12)),
         "P",
-        "shows object 3, but its XML file has 2: they are of different versions.",
+        "contains object 3, but its XML file has 2 objects: the files do not match.",
     ),
     "another order": (
         numbered(_2=(4, 8, 2, 12)),
         "P",
-        "object 2 (disc) lies mostly outside its box in the XML file: they are of different versions.",
+        "object 2 (disc) lies mostly outside its box in the XML file: the files do not match.",
     ),
     "colours": (
         numbered(_1=(4, 8, 2, 12)),

@@ -165,38 +165,38 @@ WRITE = "Write the file again"
 BAD = {
     "a way out": (
         [("../../1.jpg", PICTURE)],
-        f"entry '../../1.jpg' leads outside. {WRITE} without it.",
+        f"entry '../../1.jpg' has an unsafe path. {WRITE} without it.",
     ),
     "a way from the root": (
         [("/etc/1.jpg", PICTURE)],
-        f"entry '/etc/1.jpg' leads outside. {WRITE} without it.",
+        f"entry '/etc/1.jpg' has an unsafe path. {WRITE} without it.",
     ),
     "a link": (
         [link("1.jpg", "/etc/passwd")],
-        f"entry '1.jpg' is no plain file. {WRITE} without it.",
+        f"entry '1.jpg' is not a regular file. {WRITE} without it.",
     ),
     "a file twice": (
         [("1.jpg", PICTURE), ("1.json", {}), ("1.jpg", PICTURE)],
-        "two files are named 1.jpg. Keep one of them.",
+        "two files are named 1.jpg. Remove one of them.",
     ),
     "a sample in two places": (
         [("1.jpg", PICTURE), ("2.jpg", PICTURE), ("1.json", {})],
-        f"the files of sample 1 do not lie together. {WRITE}.",
+        f"the files of sample 1 are not contiguous. {WRITE}.",
     ),
-    "no picture": ([("1.json", {})], f"sample 1 has no picture, not one. {WRITE}."),
+    "no picture": ([("1.json", {})], f"sample 1 has 0 images, not one. {WRITE}."),
     "two pictures": (
         [("1.jpg", PICTURE), ("1.png", PICTURE)],
-        f"sample 1 has 2 pictures (jpg, png), not one. {WRITE}.",
+        f"sample 1 has 2 images (jpg, png), not one. {WRITE}.",
     ),
-    "no samples": ([("README", b"")], f"it holds no samples. {WRITE}."),
+    "no samples": ([("README", b"")], f"contains no samples. {WRITE}."),
     "no JSON": (
         [("1.jpg", PICTURE), ("1.json", b"{")],
-        "sample 1: not JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char "
+        "sample 1: invalid JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char "
         f"1)). {WRITE}.",
     ),
     "no text": (
         [("1.jpg", PICTURE), ("1.json", b"\xff")],
-        f"sample 1: its json is no text in UTF-8. {WRITE}.",
+        f"sample 1: its json is not UTF-8. {WRITE}.",
     ),
     "a box outside": (
         [("1.jpg", PICTURE), ("1.json", COCO | {"annotations": [{"category_id": 7, "bbox": [30, 3, 1, 1]}]})],
@@ -205,7 +205,7 @@ BAD = {
     ),
     "another size": (
         [("1.jpg", PICTURE), ("1.json", COCO | {"width": 25})],
-        "image a/1 is 24x16 pixels, not 25x16 as listed. Export the annotations of this very image.",
+        "image a/1 is 24x16 pixels, not 25x16 as listed. Export the annotations of this image.",
     ),
     "no list of annotations": (
         [("1.jpg", PICTURE), ("1.json", COCO | {"annotations": 5})],
@@ -241,7 +241,7 @@ def test_bad_tar_files_are_answered_exactly(tmp_path, entries, problem, cache):
 
 def test_deep_json_is_no_crash(tmp_path):
     tar = tar_of(tmp_path / "a.tar", ("1.jpg", PICTURE), ("1.json", b"[" * 100_000))
-    with pytest.raises(InputError, match=r"a\.tar: sample 1: not JSON \("):
+    with pytest.raises(InputError, match=r"a\.tar: sample 1: invalid JSON \("):
         read_real_images(tar)
 
 
@@ -252,7 +252,7 @@ def test_a_picture_that_is_none_is_named(tmp_path):
 
 
 def test_a_hole_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"(is no plain file|not a whole tar file)"):
+    with pytest.raises(InputError, match=r"(is not a regular file|truncated or invalid tar file)"):
         read_real_images(tar_of(tmp_path / "a.tar", sparse("1.jpg")))
 
 
@@ -263,7 +263,7 @@ def test_a_sample_in_two_tar_files_is_refused(tmp_path, dataset):
     second.write_bytes(first.read_bytes())
     with pytest.raises(InputError) as caught:
         read_real_images(tmp_path / "out")
-    problem = "sample 000000 is in train-000000.tar too. Keep one of them."
+    problem = "sample 000000 is also in train-000000.tar. Remove one of them."
     assert str(caught.value) == f"{second}: {problem}"
 
 
@@ -277,11 +277,11 @@ def test_a_tar_file_that_was_cut_off_anywhere_is_refused(tmp_path):
     for size in (0, 100, 512, 600, ends[0] - 1, *ends, *(end + 100 for end in ends)):
         cut.write_bytes(data[:size])
         with pytest.raises(
-            InputError, match=r"b\.tar: not a whole tar file \(.*\)\. Copy it again"
+            InputError, match=r"b\.tar: truncated .*tar file \(.*\)\. Copy it again"
         ):
             read_real_images(cut)
     cut.write_bytes(data[: ends[0]] + b"x" * (len(data) - ends[0]))
-    with pytest.raises(InputError, match=r"b\.tar: not a whole tar file"):
+    with pytest.raises(InputError, match=r"b\.tar: truncated .*tar file"):
         read_real_images(cut)
 
 
@@ -292,7 +292,7 @@ def test_a_tar_file_that_is_compressed_or_none_is_refused(tmp_path):
         data = encode_png(np.zeros((4, 4, 3), np.uint8))
         entry.size = len(data)
         tar.addfile(entry, io.BytesIO(data))
-    with pytest.raises(InputError, match=r"not a whole tar file"):
+    with pytest.raises(InputError, match=r"truncated .*tar file"):
         read_real_images(path)
 
 
@@ -335,7 +335,7 @@ def test_bops_tar_files_without_boxes_are_not_labelled(tmp_path):
     ("infos", "problem"),
     [
         ([], "0 objects, but scene_gt.json has 1"),
-        ([SEEN | {"visib_fract": 2}], "object 0: impossible box or visib_fract"),
+        ([SEEN | {"visib_fract": 2}], "object 0: invalid box or visib_fract"),
         ([{}], r"\[0\].bbox_obj is missing"),
     ],
 )

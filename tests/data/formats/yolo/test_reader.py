@@ -68,22 +68,22 @@ def test_a_box_alone_has_no_keypoints_where_others_have_some(tmp_path):
 BAD_POINTS = {
     "another number": (
         f"{BOX} 0.4 0.5 0.6 0.7", "kpt_shape: [2, 3]",
-        "line 1: 8 numbers after the class. A box has 4 and 2 keypoints have 6, by kpt_shape: 10 in all.",
+        "line 1: 8 numbers after the class. Expected 10: 4 of the box and 6 of 2 keypoints (kpt_shape).",
     ),
     "a place outside": (
         f"{BOX} 0.4 1.5 2", "kpt_shape: [1, 3]",
-        "line 1: keypoint 0 at (0.4, 1.5) does not lie in the picture.",
+        "line 1: keypoint 0 at (0.4, 1.5) is outside the image (0 to 1).",
     ),
     "a visibility of its own": (
         f"{BOX} 0.4 0.5 0.7", "kpt_shape: [1, 3]",
-        "line 1: keypoint 0 has the visibility 0.7, not 0, 1 or 2.",
+        "line 1: keypoint 0 has the visibility 0.7. Allowed: 0, 1, 2.",
     ),
     "a shape of its own": (
         BOX, "kpt_shape: [2, 4]",
-        "kpt_shape: ['2', '4'] must be the number of keypoints and 2 or 3, as [17, 3].",
+        "kpt_shape: ['2', '4'] must be the number of keypoints and 2 or 3, e.g. [17, 3].",
     ),
     "no shape": (
-        BOX, "kpt_shape: 17", "kpt_shape: '17' must be the number of keypoints and 2 or 3, as [17, 3].",
+        BOX, "kpt_shape: 17", "kpt_shape: '17' must be the number of keypoints and 2 or 3, e.g. [17, 3].",
     ),
     "names for some": (
         BOX, "kpt_shape: [2, 2]\nkpt_names: [tip]", "kpt_names must be 2 different names for each class.",
@@ -107,9 +107,7 @@ def test_keypoints_that_do_not_fit_are_refused(tmp_path, line, table, problem):
 )
 def test_a_confidence_is_not_read_and_said(tmp_path, line, table, points):
     root = written(tmp_path, line, table)
-    with pytest.warns(
-        RepairWarning, match=r"lines that end in a confidence, as detectors write them: 1\."
-    ):
+    with pytest.warns(RepairWarning, match=r"lines with a trailing confidence: 1\."):
         label = only_label(root)
     assert label.box_xyxy == pytest.approx(BOX_PX)
     assert len(label.keypoints or ()) == points
@@ -252,8 +250,7 @@ def test_an_absolute_path_elsewhere_is_refused_with_the_cure(tmp_path):
     with pytest.raises(InputError) as caught:
         read_real_images(root)
     assert str(caught.value) == (
-        f"{root}/data.yaml: path: '/somewhere/else' does not lie in the folder of this file. Remove this "
-        "entry where the images lie beside the file, or name their folder relative to it."
+        f"{root}/data.yaml: path: '/somewhere/else' is not in the folder of this file. Give the folder of the images relative to this file, or remove the entry if they lie next to it."
     )
 
 
@@ -272,7 +269,7 @@ def test_label_files_without_names_of_classes_say_what_is_missing(tmp_path):
     with pytest.raises(InputError) as caught:
         read_real_images(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}: has label files but neither data.yaml nor classes.txt, which name the classes. Add "
+        f"{tmp_path}: has label files but no class names (data.yaml or classes.txt). Add "
         "classes.txt with one name per line."
     )
 
@@ -288,9 +285,7 @@ def test_an_image_that_a_part_names_twice_is_read_once(tmp_path, train):
     root = written(tmp_path)
     (root / "list.txt").write_text("images/train/a.png\n./images/train/a.png\n")
     (root / "data.yaml").write_text(yaml.safe_dump({"train": train, "names": ["square"]}))
-    with pytest.warns(
-        RepairWarning, match=r"images that are listed more than once: 1\. Each is read"
-    ):
+    with pytest.warns(RepairWarning, match=r"images listed more than once: 1\. Each is read"):
         assert len(read_real_images(root).samples) == 1
 
 

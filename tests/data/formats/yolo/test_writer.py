@@ -56,7 +56,7 @@ def test_parts_that_ultralytics_does_not_know_are_refused(tmp_path, dataset, to,
     with pytest.raises(UsageError) as caught:
         export_dataset(dict.fromkeys(names, dataset), tmp_path / "yolo", to)
     assert str(caught.value) == (
-        f"parts named {', '.join(names)}: YOLO knows train, val, test and needs train. Name them so, as "
+        f"splits {', '.join(names)} do not fit YOLO. Allowed: train, val, test, with train. Set e.g. "
         "--split train=0.8,val=0.2, or choose another format."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["native"]
@@ -84,7 +84,7 @@ def test_outlines_fill_the_masks(exported):
 
 def test_outlines_need_masks(tmp_path, dataset):
     bare = replace(dataset, samples=tuple(replace(s, channels={}) for s in dataset.samples))
-    with pytest.raises(InputError, match=r"has no masks, from which outlines come\. Render with"):
+    with pytest.raises(InputError, match=r"has no masks to trace outlines of\. Render with"):
         export_dataset({"train": bare}, tmp_path / "out", "yolo-seg")
 
 
@@ -209,91 +209,84 @@ BAD = {
     "no table": ({"text": "- a"}, "data.yaml: not a table. "),
     "an alias bomb": (
         {"text": BOMB + "names: *z\ntrain: images/train"},
-        "data.yaml: names holds something that is no name. ",
+        "data.yaml: names must be texts. ",
     ),
     "an alias bomb for a folder": (
         {"text": BOMB + "names: [square]\ntrain: images/train\nval: [*z]"},
-        "data.yaml: val: [[[[[[[...], [...]], [[...], [...]]], [[[...], [...]], [[... does not lie in the "
-        "folder of this file. Put the images into this folder and name them relative to it.",
+        "data.yaml: val: [[[[[[[...], [...]], [[...], [...]]], [[[...], [...]], [[... is not in the folder of this file. Put the images into this folder and use relative paths.",
     ),
-    "no names": ({"names": None}, "data.yaml: names is not a list of categories. "),
+    "no names": ({"names": None}, "data.yaml: names must be a list of categories. "),
     "names with a gap": (
         {"names": {0: "a", 2: "b"}},
-        "data.yaml: names are not numbered from 0 without a gap. ",
+        "data.yaml: names must be numbered from 0 without gaps. ",
     ),
     "two of a name": (
         {"names": ["a", "a"]},
         "data.yaml: two categories are named 'a'. Merge them or rename one.",
     ),
-    "no part": ({"train": None, "val": None}, "data.yaml: it names none of train, val, test. "),
+    "no part": (
+        {"train": None, "val": None},
+        "data.yaml: has none of the entries train, val, test. ",
+    ),
     "a folder that is not there": (
         {"val": "images/none"},
-        "data.yaml: val: 'images/none' is no folder of images and no list. ",
+        "data.yaml: val: 'images/none' must be a folder of images or a list (.txt). ",
     ),
     "pictures elsewhere": (
         {"train": "/etc"},
-        "data.yaml: train: '/etc' does not lie in the folder of this file. Put the images into this "
-        "folder and name them relative to it.",
+        "data.yaml: train: '/etc' is not in the folder of this file. Put the images into this folder and use relative paths.",
     ),
     "a way out": (
         {"path": "a/../../b"},
-        "data.yaml: path: 'a/../../b' does not lie in the folder of this file. Remove this entry where "
-        "the images lie beside the file, or name their folder relative to it.",
+        "data.yaml: path: 'a/../../b' is not in the folder of this file. Give the folder of the images relative to this file, or remove the entry if they lie next to it.",
     ),
     "a part that is a number": (
         {"train": 7},
-        "data.yaml: train: '7' is no folder of images and no list. ",
+        "data.yaml: train: '7' must be a folder of images or a list (.txt). ",
     ),
     "a word": (
         {"labels": "0 a 0.5 0.2 0.2"},
-        "labels/train/a.txt: line 1: '0 a 0.5 0.2 0.2' is not all numbers. ",
+        "labels/train/a.txt: line 1: '0 a 0.5 0.2 0.2' is not a list of numbers. ",
     ),
     "an unknown class": (
         {"labels": "\n2 0.5 0.5 0.2 0.2"},
-        "labels/train/a.txt: line 2: class 2, but there are 2, from 0. ",
+        "labels/train/a.txt: line 2: class 2 must be an integer from 0 to 1. ",
     ),
     "half a class": (
         {"labels": "0.5 0.5 0.5 0.2 0.2"},
-        "labels/train/a.txt: line 1: class 0.5, but there are 2, from 0. ",
+        "labels/train/a.txt: line 1: class 0.5 must be an integer from 0 to 1. ",
     ),
     "three numbers": (
         {"labels": "0 0.5 0.5 0.2"},
-        "labels/train/a.txt: line 1: 3 numbers after the class. A box has 4, an outline 6 or more "
-        "and as many x as y; keypoints need kpt_shape in data.yaml, and confidences of outlines are not "
-        "read. ",
+        "labels/train/a.txt: line 1: 3 numbers after the class. A box has 4, a polygon an even number of 6 or more. Keypoints need kpt_shape in data.yaml; confidences of polygons are not supported. ",
     ),
     "pixels": (
         {"labels": "0 20 10 4 4"},
-        "labels/train/a.txt: line 1: the box from (18, 8) to (22, 12) does not lie in the picture, 0 "
-        "to 1 both ways, or is empty. ",
+        "labels/train/a.txt: line 1: the box from (18, 8) to (22, 12) is empty or outside the image (0 to 1). ",
     ),
     "not a number": (
         {"labels": "0 nan 0.5 0.2 0.2"},
-        "labels/train/a.txt: line 1: it holds a number that is not finite. ",
+        "labels/train/a.txt: line 1: a number is not finite. ",
     ),
     "an empty box": (
         {"labels": "0 0.5 0.5 0 0.2"},
-        "labels/train/a.txt: line 1: the box from (0.5, 0.4) to (0.5, 0.6) does not lie in the "
-        "picture, 0 to 1 both ways, or is empty. ",
+        "labels/train/a.txt: line 1: the box from (0.5, 0.4) to (0.5, 0.6) is empty or outside the image (0 to 1). ",
     ),
     "an outline with an odd number of numbers": (
         {"labels": "0 0.1 0.1 0.9 0.1 0.5 0.9 0.3"},
-        "labels/train/a.txt: line 1: 7 numbers after the class. A box has 4, an outline 6 or more "
-        "and as many x as y; keypoints need kpt_shape in data.yaml, and confidences of outlines are not "
-        "read. ",
+        "labels/train/a.txt: line 1: 7 numbers after the class. A box has 4, a polygon an even number of 6 or more. Keypoints need kpt_shape in data.yaml; confidences of polygons are not supported. ",
     ),
     "an outline in pixels": (
         {"labels": "0 1 1 30 1 15 18"},
-        "labels/train/a.txt: line 1: the box from (1, 1) to (30, 18) does not lie in the picture, 0 "
-        "to 1 both ways, or is empty. ",
+        "labels/train/a.txt: line 1: the box from (1, 1) to (30, 18) is empty or outside the image (0 to 1). ",
     ),
     "an outline without end": (
         {"labels": "0 0.1 0.1 inf 0.1 0.5 0.9"},
-        "labels/train/a.txt: line 1: it holds a number that is not finite. ",
+        "labels/train/a.txt: line 1: a number is not finite. ",
     ),
     "a huge file": (
         {"labels": "0" * 4_000_001},
-        "labels/train/a.txt: more than 4000000 bytes. No file of labels is that long. ",
+        "labels/train/a.txt: more than 4000000 bytes. No label file is that long. ",
     ),
 }
 
