@@ -29,7 +29,7 @@ LLVM_VARIABLE = "DRJIT_LIBLLVM_PATH"
 MIN_LLVM_VERSION = 19
 """Older versions abort the process: they lack a NaN-preserving float minimum on x86."""
 
-_LLVM_HINT = f"Name that of version {MIN_LLVM_VERSION} or later, or unset it: light is traced without, four times slower."
+_LLVM_HINT = f"Use version {MIN_LLVM_VERSION} or later, or unset {LLVM_VARIABLE} to trace without LLVM (four times slower)."
 
 _SPECULAR_ONE_F0 = 0.08  # f0 at specular 1 of the principled BSDF
 _BLOCK_PX = 32  # fixed: otherwise the random numbers depend on the number of threads
@@ -95,7 +95,7 @@ def load_mitsuba() -> Any:
             mi.set_variant(variant)
     except ImportError as error:
         raise BackendError(
-            f"{LLVM_VARIABLE} names '{library}', which is no library of LLVM. {_LLVM_HINT}"
+            f"{LLVM_VARIABLE}='{library}' is not an LLVM library. {_LLVM_HINT}"
         ) from error
     if library and (found := _get_llvm_version()) < MIN_LLVM_VERSION:
         raise BackendError(f"{LLVM_VARIABLE} names LLVM {found}, which is too old. {_LLVM_HINT}")

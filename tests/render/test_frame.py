@@ -190,7 +190,7 @@ def test_a_raw_picture_stands_beside_that_of_a_mosaic(tiny, make):
     of = make.camera(width=96, height=80, cx_px=47.5, cy_px=39.5, focal_px=120.0)
     scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
     tiny.load(scene)
-    with pytest.raises(UsageError, match=r"no mosaic.*\[domain\.mosaic\]"):
+    with pytest.raises(UsageError, match=r"needs a sensor with a mosaic.*\[domain\.mosaic\]"):
         shoot(scene, of, tiny, ("raw",))
     mosaic = Mosaic("RGGB", 10)
     behind = replace(of, sensor=replace(of.sensor, mosaic=mosaic))

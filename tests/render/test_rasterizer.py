@@ -237,8 +237,8 @@ def test_channels_do_not_depend_on_what_else_is_drawn(drawing, make):
 def test_a_channel_that_a_rasterizer_lacks_is_refused(tiny, make):
     tiny.load(make.scene())
     message = (
-        "the rasterizer 'tiny: pybullet TinyRenderer, shaded by numpy' has no channel normals. It "
-        "gives bodies, cover, depth_m, radiance."
+        "the rasterizer 'tiny: pybullet TinyRenderer, shaded by numpy' has no channel normals. "
+        "Supported: bodies, cover, depth_m, radiance."
     )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
         tiny.render(make.view(make.camera()), ("normals",))
@@ -356,7 +356,7 @@ choose = module.get_rasterizer.__wrapped__
 def test_an_unknown_backend_is_refused(monkeypatch):
     monkeypatch.setenv("SIM2CAM_BACKEND", "tinny")
     message = (
-        "SIM2CAM_BACKEND=tinny: no such backend. Did you mean 'tiny'? "
+        "SIM2CAM_BACKEND=tinny: unknown backend. Did you mean 'tiny'? "
         "Allowed: egl, mitsuba, osmesa, tiny"
     )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):

@@ -111,7 +111,9 @@ def test_noise_of_the_eyes_is_not_the_same(egl, make):
 def test_a_camera_with_one_eye_is_refused(egl, make, name):
     scene = make.scene()
     egl.load(scene)
-    with pytest.raises(UsageError, match=r"^the camera has one eye\. Give it a baseline_m, or"):
+    with pytest.raises(
+        UsageError, match=r"^the camera has no stereo baseline\. Set its baseline_m, or"
+    ):
         shoot(scene, make.camera(), egl, (name,))
 
 
