@@ -97,8 +97,8 @@ def load_mitsuba() -> Any:
         raise BackendError(
             f"{LLVM_VARIABLE}='{library}' is not an LLVM library. {_LLVM_HINT}"
         ) from error
-    if library and (found := _get_llvm_version()) < MIN_LLVM_VERSION:
-        raise BackendError(f"{LLVM_VARIABLE} names LLVM {found}, which is too old. {_LLVM_HINT}")
+    if library and (version := _get_llvm_version()) < MIN_LLVM_VERSION:
+        raise BackendError(f"{LLVM_VARIABLE}: LLVM {version} is too old. {_LLVM_HINT}")
     return mi
 
 

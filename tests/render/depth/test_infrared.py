@@ -79,9 +79,13 @@ def test_infrared_is_the_best_returned_colour():
         (
             "returned_light",
             (3, 5, 3),
-            "returned_light is (3, 5, 3), but the view is 5x3: give it as (3, 5).",
+            "returned_light has shape (3, 5, 3), but the view is 5x3. Expected shape: (3, 5).",
         ),
-        ("normals", (3, 5), "normals is (3, 5), but the view is 5x3: give it as (3, 5, 3)."),
+        (
+            "normals",
+            (3, 5),
+            "normals has shape (3, 5), but the view is 5x3. Expected shape: (3, 5, 3).",
+        ),
     ],
 )
 def test_arrays_of_another_size_are_refused(name, shape, problem):

@@ -120,8 +120,8 @@ def test_a_view_that_nothing_draws_is_refused(make):
     (face, *_) = build_optics(camera_with(make, lens)).patches
     with pytest.raises(LensError) as caught:
         face.make_view(2, 2)
-    assert str(caught.value).startswith("the lens spreads its edge so thin that a view of ")
-    assert str(caught.value).endswith(" Use a smaller picture or a narrower field.")
+    assert str(caught.value).startswith("the lens needs an undistorted view of ")
+    assert str(caught.value).endswith(" Use a smaller image or a narrower field of view.")
 
 
 def test_a_lens_that_folds_back_in_the_picture_is_told(make):
