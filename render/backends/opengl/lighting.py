@@ -50,11 +50,11 @@ _SPLIT_SUM_UNIT, _SKY_UNIT = 5, 6  # texture units in ``light.frag``
 _SKY_CACHE_BYTES = 64 << 20
 _LOCAL_DTYPE = np.dtype(
     [
-        *((name, np.float32, 4) for name in ("place", "power", "axis", "cone")),
+        *((name, np.float32, 4) for name in ("position", "power", "axis", "cone")),
         ("to_shadow", np.float32, (4, 4)),
     ]
 )
-_LAMP_DTYPE = np.dtype([(name, np.float32, 4) for name in ("place", "power")])
+_LAMP_DTYPE = np.dtype([(name, np.float32, 4) for name in ("position", "power")])
 _UP = np.array([0.0, 0.0, 1.0])
 _LIGHT_DTYPE = np.dtype(
     [
@@ -63,11 +63,11 @@ _LIGHT_DTYPE = np.dtype(
         ("ground_radiance", np.float32, 4),
         ("harmonics", np.float32, (9, 4)),
         ("sphere", np.float32, 4),
-        ("parallel", _DIRECTIONAL_DTYPE, MAX_DIRECTIONAL),
-        ("placed", _LOCAL_DTYPE, MAX_LOCAL),
+        ("directional_beams", _DIRECTIONAL_DTYPE, MAX_DIRECTIONAL),
+        ("local_beams", _LOCAL_DTYPE, MAX_LOCAL),
         ("lamps", _LAMP_DTYPE, MAX_LAMPS),
-        ("turn", np.float32, 4),
-        ("dome", np.float32, (MAX_DIRECTIONAL, ROTATIONS)),
+        ("sky_rotation", np.float32, 4),
+        ("sky_powers", np.float32, (MAX_DIRECTIONAL, ROTATIONS)),
     ]
 )
 """Block ``Light`` of ``light.frag`` in std140 layout."""
@@ -114,26 +114,26 @@ class DeviceLighting:
         _fill_sky(light, environment, find_ground_color(scene, centre))
         self._sky = self._load_sky_image(light, environment)
         light["sphere"] = (*centre, 1 / compute_map_radius(radius))
-        for slot, beam, view in zip(light["parallel"], directional, views, strict=False):
+        for slot, beam, view in zip(light["directional_beams"], directional, views, strict=False):
             _fill_directional(slot, beam, view)
         for slot, beam, view in zip(
-            light["placed"], local, views[len(directional) :], strict=False
+            light["local_beams"], local, views[len(directional) :], strict=False
         ):
             _fill_local(slot, beam, view)
         for slot, lamp in zip(light["lamps"], environment.lamps, strict=False):
-            slot["place"] = (*lamp.direction, lamp.radius_rad)
+            slot["position"] = (*lamp.direction, lamp.radius_rad)
             slot["power"][:3] = lamp.irradiance
         gl.glBindBufferBase(gl.GL_UNIFORM_BUFFER, 0, self._uniform_buffer)
         gl.glBufferData(gl.GL_UNIFORM_BUFFER, block.nbytes, block, gl.GL_DYNAMIC_DRAW)
         lamps = environment.lamps
         self._shader_defines = {
             "N_DOME": sum(beam.is_sky for beam in directional),
-            "N_PARALLEL": len(directional),
-            "N_PLACED": len(local),
+            "N_DIRECTIONAL": len(directional),
+            "N_LOCAL": len(local),
             "N_LAMPS": len(lamps),
-            "LAMP_PARTS": count_beams_per_lamp(lamps, ROTATIONS),
-            "RINGS": 1 if have_hard_shadows(lamps) else ROTATIONS,
-            **({"PICTURED": 1, "SKY_LEVELS": ROUGHNESS_LEVELS} if self._sky else {}),
+            "BEAMS_PER_LAMP": count_beams_per_lamp(lamps, ROTATIONS),
+            "N_LAMP_ROTATIONS": 1 if have_hard_shadows(lamps) else ROTATIONS,
+            **({"ENVIRONMENT_MAP": 1, "SKY_LEVELS": ROUGHNESS_LEVELS} if self._sky else {}),
         }
         return self._compute_shadow_matrices(views, environment, centre)
 
@@ -141,8 +141,11 @@ class DeviceLighting:
         self, views: list[ShadowView], environment: Environment, centre: Floats
     ) -> list[Floats]:
         """Return world to clip (4, 4) of each map: rotated skies, rotated lamps, local lights."""
-        n_dome, n_directional = self._shader_defines["N_DOME"], self._shader_defines["N_PARALLEL"]
-        parts = self._shader_defines["LAMP_PARTS"]
+        n_dome, n_directional = (
+            self._shader_defines["N_DOME"],
+            self._shader_defines["N_DIRECTIONAL"],
+        )
+        parts = self._shader_defines["BEAMS_PER_LAMP"]
         axes = np.repeat([lamp.direction for lamp in environment.lamps], parts, axis=0)
         maps = [
             compute_shadow_matrix(view, is_local=i >= n_directional) for i, view in enumerate(views)
@@ -155,7 +158,7 @@ class DeviceLighting:
         ]
         rings = [
             _rotate_clip_matrix(matrix, axis, centre, rotation)
-            for rotation in range(self._shader_defines["RINGS"])
+            for rotation in range(self._shader_defines["N_LAMP_ROTATIONS"])
             for matrix, axis in zip(lamps, axes, strict=True)
         ]
         return [*skies, *rings, *local]
@@ -166,9 +169,13 @@ class DeviceLighting:
         if environment_map is None:
             return None
         angle_rad = environment_map.turn_rad
-        light["turn"][:3] = math.cos(angle_rad), math.sin(angle_rad), environment_map.radiance_scale
+        light["sky_rotation"][:3] = (
+            math.cos(angle_rad),
+            math.sin(angle_rad),
+            environment_map.radiance_scale,
+        )
         powers = compute_dome_powers(environment).sum(axis=-1).T
-        light["dome"][: len(powers)] = powers
+        light["sky_powers"][: len(powers)] = powers
         unrotated = replace(environment_map, turn_rad=0.0, radiance_scale=1.0)
         cube_map = self._sky_cache.get(
             unrotated, lambda: upload_cube_map(self._gl, prefilter_cube_map(unrotated))
@@ -200,7 +207,7 @@ class DeviceLighting:
             gl.glDepthMask(False)
             gl.glEnable(gl.GL_BLEND)
             gl.glBlendFunc(gl.GL_ONE, gl.GL_ONE)
-            self._draw_screen(self._get_program(samples, REST=1), view, to_world)
+            self._draw_screen(self._get_program(samples, OTHER_SURFACES=1), view, to_world)
             gl.glDisable(gl.GL_BLEND)
             gl.glDepthMask(True)
         gl.glDepthFunc(gl.GL_LESS)
@@ -219,8 +226,8 @@ class DeviceLighting:
         if key not in self._programs:
             self._programs[key] = GLProgram(
                 self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, SHADOW_PX=SHADOW_PX,
-                TURNS=ROTATIONS, PARALLEL_LIMIT=MAX_DIRECTIONAL, PLACED_LIMIT=MAX_LOCAL,
-                LAMPS_LIMIT=MAX_LAMPS, TABLE_SIZE=TABLE_SIZE, **defines,
+                N_ROTATIONS=ROTATIONS, MAX_DIRECTIONAL=MAX_DIRECTIONAL, MAX_LOCAL=MAX_LOCAL,
+                MAX_LAMPS=MAX_LAMPS, TABLE_SIZE=TABLE_SIZE, **defines,
             )  # fmt: skip
         return self._programs[key]
 
@@ -268,7 +275,7 @@ def _fill_directional(slot: Any, beam: Beam, view: ShadowView) -> None:
 
 
 def _fill_local(slot: Any, beam: Beam, view: ShadowView) -> None:
-    slot["place"] = (*beam.location, beam.shadow_axis is not None)
+    slot["position"] = (*beam.location, beam.shadow_axis is not None)
     slot["power"] = (*beam.power, 2 * view.half_extent / SHADOW_PX)
     slot["axis"], slot["cone"] = (*beam.axis, beam.source_radius_m), _compute_cone(beam)
     slot["to_shadow"] = compute_shadow_matrix(view, is_local=True).T

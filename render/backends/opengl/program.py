@@ -17,7 +17,8 @@ class GLProgram:
     Args:
         gl: module of OpenGL functions.
         vertex, fragment: file names in the shader folder.
-        defines: preprocessor macros and their values.
+        defines: macros and their values. pyrender substitutes them as text, so no name may be part
+            of another.
     """
 
     def __init__(self, gl: Any, vertex: str, fragment: str, **defines: int) -> None:

@@ -197,9 +197,9 @@ class OpenGLRasterizer:
                 self._gl,
                 "surface.vert",
                 "surface.frag",
-                N_TRUTH=int(with_labels),
-                N_LOOK=int(with_material),
-                N_FINISH=int(with_material and has_material_maps),
+                WITH_LABELS=int(with_labels),
+                WITH_MATERIAL=int(with_material),
+                HAS_MATERIAL_MAPS=int(with_material and has_material_maps),
             )
         return self._surface_programs[key]
 
@@ -210,7 +210,8 @@ class OpenGLRasterizer:
         program.set_vector("surface", (*parameters, material.emission))
         textures = batch.textures
         program.set_vector(
-            "turns", (textures.uv_scale, textures.uv_scale, textures.uv_offset, textures.uv_offset)
+            "uv_transform",
+            (textures.uv_scale, textures.uv_scale, textures.uv_offset, textures.uv_offset),
         )
         _bind_texture(self._gl, 0, batch.textures.colors, self._gl.GL_TEXTURE_2D)
         _bind_texture(self._gl, 1, batch.textures.normals, self._gl.GL_TEXTURE_2D)
