@@ -167,7 +167,7 @@ _MESH_BUILDERS: dict[str, Callable[[Any], Mesh]] = {
     "sphere": _build_sphere,
     "block": lambda block: build_rounded_box(block.size_m, block.rounding),
     "board": lambda board: _build_slab(board.size_m, _BOARD_CORNER_RADIUS_M),
-    "card": lambda card: _build_slab(card.size_m, card.corner_m),
+    "card": lambda card: _build_slab(card.size_m, card.corner_radius_m),
     "twisty": build_twisty_mesh,
     "tin": build_tin_mesh,
     "carton": build_carton_mesh,
