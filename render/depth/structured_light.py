@@ -110,11 +110,11 @@ def _resolve_contested_windows(
     near, both = np.zeros((2, 3, len(corner)), np.float32)
     for down in range(window_px):
         for right in range(window_px):
-            at = corner + (down * values.shape[1] + right)
-            is_near = values.take(at) > middle
-            held = np.stack([layer.take(at) for layer in (counts, energies, totals)])
-            both += held
-            near += held * is_near
+            indices = corner + (down * values.shape[1] + right)
+            is_near = values.take(indices) > middle
+            texel_values = np.stack([layer.take(indices) for layer in (counts, energies, totals)])
+            both += texel_values
+            near += texel_values * is_near
     count, _, total = np.where(near[1] > both[1] / 2, near, both - near)
     return np.asarray(total / np.maximum(count, 1), dtype=np.float32)
 

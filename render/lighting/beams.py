@@ -228,15 +228,18 @@ def _find_surface_height(body: Body, point: Floats) -> float | None:
 def compute_sky_harmonics(environment: Environment) -> Floats:
     """Return the spherical harmonic coefficients (9, 3) of the sky's irradiance."""
     if environment.environment_map is not None:
-        around, light, solid = environment_map.sample_upper_hemisphere(environment.environment_map)
+        sky_directions, sky_radiance, solid_angles = environment_map.sample_upper_hemisphere(
+            environment.environment_map
+        )
         return np.asarray(
-            _HARMONIC_FACTORS[:, None] * (_evaluate_harmonics(around).T @ (light * solid[:, None]))
+            _HARMONIC_FACTORS[:, None]
+            * (_evaluate_harmonics(sky_directions).T @ (sky_radiance * solid_angles[:, None]))
         )
     directions = _sample_hemisphere(_SKY_SAMPLES)
     radiance = compute_sky_radiance(environment, directions[:, 2])
-    share = 2 * math.pi / _SKY_SAMPLES
+    solid_angle = 2 * math.pi / _SKY_SAMPLES
     return np.asarray(
-        _HARMONIC_FACTORS[:, None] * (_evaluate_harmonics(directions).T @ radiance) * share
+        _HARMONIC_FACTORS[:, None] * (_evaluate_harmonics(directions).T @ radiance) * solid_angle
     )
 
 
@@ -297,12 +300,16 @@ def compute_dome_powers(environment: Environment) -> Floats:
     if environment.environment_map is None:
         power = compute_sky_radiance(environment, directions[:, 2]) * (2 * math.pi / DOME_BEAMS)
         return np.broadcast_to(power, (ROTATIONS, *power.shape))
-    around, light, solid = environment_map.sample_upper_hemisphere(environment.environment_map)
+    sky_directions, sky_radiance, solid_angles = environment_map.sample_upper_hemisphere(
+        environment.environment_map
+    )
     powers = []
-    for turn in range(ROTATIONS):
-        beams = environment_map.rotate_about_vertical(directions, turn * math.pi / 2)
-        is_near = np.eye(DOME_BEAMS)[(around @ beams.T).argmax(axis=1)] * solid[:, None]
-        powers.append(is_near.T @ light / is_near.sum(axis=0)[:, None])
+    for rotation in range(ROTATIONS):
+        beams = environment_map.rotate_about_vertical(directions, rotation * math.pi / 2)
+        is_near = (
+            np.eye(DOME_BEAMS)[(sky_directions @ beams.T).argmax(axis=1)] * solid_angles[:, None]
+        )
+        powers.append(is_near.T @ sky_radiance / is_near.sum(axis=0)[:, None])
     return np.array(powers) * (2 * math.pi / DOME_BEAMS)
 
 

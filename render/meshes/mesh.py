@@ -147,12 +147,12 @@ def _build_sphere(sphere: Sphere) -> Mesh:
         np.linspace(0, 2 * math.pi, SEGMENTS + 1),
         np.linspace(math.pi, 0, _SPHERE_RINGS + 1),
     )
-    around, polar = grid[0].ravel(), grid[1].ravel()
+    azimuth, polar = grid[0].ravel(), grid[1].ravel()
     normals = np.stack(
-        [np.sin(polar) * np.cos(around), np.sin(polar) * np.sin(around), np.cos(polar)], axis=1
+        [np.sin(polar) * np.cos(azimuth), np.sin(polar) * np.sin(azimuth), np.cos(polar)], axis=1
     )
-    tangents = np.stack([-np.sin(around), np.cos(around), np.zeros_like(around)], axis=1)
-    uvs = np.stack([around, math.pi - polar], axis=1) * sphere.radius_m
+    tangents = np.stack([-np.sin(azimuth), np.cos(azimuth), np.zeros_like(azimuth)], axis=1)
+    uvs = np.stack([azimuth, math.pi - polar], axis=1) * sphere.radius_m
     grid_size = (_SPHERE_RINGS + 1, SEGMENTS + 1)
     points = normals * sphere.radius_m
     return Mesh(

@@ -101,8 +101,8 @@ def apply_field_blur(light: Floats, blur: FieldBlur) -> Floats:
 
 def apply_glare(light: Floats, glare: Glare, center_px: tuple[float, float]) -> Floats:
     """Add veiling glare, bloom and ghosts. Light from outside the image equals its mean."""
-    kept = np.float32(1 - glare.veil - glare.bloom - glare.ghost)
-    result = kept * light
+    direct = np.float32(1 - glare.veil - glare.bloom - glare.ghost)
+    result = direct * light
     if glare.veil:
         result = result + np.float32(glare.veil) * light.mean(axis=(0, 1))
     if glare.bloom:

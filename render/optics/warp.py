@@ -114,8 +114,8 @@ def _supersample(
     offsets = [(i + 0.5) / count - 0.5 for i in range(count)]
     for i, j in itertools.product(offsets, offsets):
         x, y = (
-            np.resize(place, (rows, _REMAP_COLUMNS))
-            for place in positions + i * step_right + j * step_down
+            np.resize(coordinates, (rows, _REMAP_COLUMNS))
+            for coordinates in positions + i * step_right + j * step_down
         )
         total += cv2.remap(radiance, x, y, cv2.INTER_LINEAR)
     mean = total.reshape(-1, 3)[: positions.shape[1]] / (count * count)

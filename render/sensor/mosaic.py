@@ -99,15 +99,15 @@ def _add_raw_noise(electrons: Floats, sensor: Sensor, mosaic: Mosaic) -> Floats:
         _add_hot_pixels(mean, mosaic)
     rng = np.random.default_rng(sensor.noise_seed)
     variance = np.maximum(mean, 0) + np.float32(sensor.read_noise_e**2)
-    read = mean + sample_standard_normal(rng, mean.shape) * np.sqrt(variance)
+    noisy = mean + sample_standard_normal(rng, mean.shape) * np.sqrt(variance)
     if mosaic.row_noise_e:
         row_offsets = sample_standard_normal(rng, (len(mean), 1))
-        read = read + np.float32(mosaic.row_noise_e) * row_offsets
+        noisy = noisy + np.float32(mosaic.row_noise_e) * row_offsets
     if mosaic.dsnu_e:
-        read = read + np.float32(mosaic.dsnu_e) * _sample_fixed_pattern(
+        noisy = noisy + np.float32(mosaic.dsnu_e) * _sample_fixed_pattern(
             "offsets", mosaic, mean.shape
         )
-    return np.asarray(read, dtype=np.float32)
+    return np.asarray(noisy, dtype=np.float32)
 
 
 def _sample_fixed_pattern(name: str, mosaic: Mosaic, shape: tuple[int, ...]) -> Floats:

@@ -51,8 +51,8 @@ def _compute_cell_edges(count: int, board: Board, marker_bits: int) -> Floats:
     """Return the cell edges (n + 1,) along a side with ``count`` squares, in metres."""
     rim = (1 - board.marker_share) / 2
     inner = np.linspace(rim, 1 - rim, marker_bits + 1) if marker_bits else np.zeros(0)
-    within = np.concatenate([[0.0], inner])
-    squares = (np.arange(count)[:, None] + within).ravel()
+    cell_offsets = np.concatenate([[0.0], inner])
+    squares = (np.arange(count)[:, None] + cell_offsets).ravel()
     return board.margin_m + board.square_m * np.append(squares, count)
 
 

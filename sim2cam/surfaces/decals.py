@@ -142,9 +142,9 @@ def _render_decal(decal: Decal, width_px: int) -> Float32Array:
     """Render a decal as linear RGB and opacity (h, w, 4), about ``width_px`` wide."""
     if decal.image is not None:
         return load_cutout_image(decal.image, width_px)
-    line = _draw_text_line(decal.text)
-    size = width_px, max(2, round(width_px * line.shape[0] / line.shape[1]))
-    ink = (cv2.resize(line, size, interpolation=cv2.INTER_AREA) / 255.0)[..., None]
+    text_canvas = _draw_text_line(decal.text)
+    size = width_px, max(2, round(width_px * text_canvas.shape[0] / text_canvas.shape[1]))
+    ink = (cv2.resize(text_canvas, size, interpolation=cv2.INTER_AREA) / 255.0)[..., None]
     letters = np.broadcast_to(decal.text_color, (*ink.shape[:2], 3))
     if decal.background_color is None:
         return np.concatenate([letters, ink], axis=2).astype(np.float32)

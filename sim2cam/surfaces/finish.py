@@ -214,12 +214,12 @@ def _apply_edge_wear(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
 
 
 def _apply_scratches(maps: MaterialMaps, coverage: Floats, texels: TexelGeometry) -> MaterialMaps:
-    lines = coverage[..., None]
+    alpha = coverage[..., None]
     slopes = texels.compute_slopes(-coverage)
     steepest = max(float(np.abs(slopes).max()), 1e-9)
     return replace(
         maps,
-        colors=maps.colors + 0.3 * lines * (1 - maps.colors),
+        colors=maps.colors + 0.3 * alpha * (1 - maps.colors),
         roughness=maps.roughness + coverage * 0.5 * (0.8 - maps.roughness).clip(0),
         slopes=maps.slopes + slopes * (_SCRATCH_MAX_SLOPE * float(coverage.max()) / steepest),
     )

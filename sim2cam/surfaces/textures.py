@@ -352,12 +352,12 @@ def _make_speckle(rng: np.random.Generator) -> Pattern:
 def _make_scratches(rng: np.random.Generator) -> Pattern:
     angle = rng.uniform(0, np.pi)
     c, s = np.cos(angle), np.sin(angle)
-    lines, patches = _make_value_noise(rng), _make_value_noise(rng)
+    streaks, patches = _make_value_noise(rng), _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
         x, y, z = points
         rotated = (25 * (c * x - s * y), 0.7 * (s * x + c * y), 25 * z)
-        return np.asarray(6 * (lines(rotated) - 0.9) + patches(_scale_points(points, 0.5)) * 0.6)
+        return np.asarray(6 * (streaks(rotated) - 0.9) + patches(_scale_points(points, 0.5)) * 0.6)
 
     return level
 
