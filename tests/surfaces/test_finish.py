@@ -150,5 +150,5 @@ def test_worn_metal_is_traced_as_it_is_drawn(egl, make):
 
 
 def test_a_rasterizer_without_finish_says_so(tiny, make):
-    with pytest.raises(BackendError, match="supports neither relief nor wear .body 'table'."):
+    with pytest.raises(BackendError, match=r"supports neither relief nor wear \(body 'table'\)"):
         tiny.load(table(make, material(relief=0.1))[0])

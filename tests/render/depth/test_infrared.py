@@ -75,7 +75,11 @@ def test_infrared_is_the_best_returned_colour():
 @pytest.mark.parametrize(
     ("name", "shape", "problem"),
     [
-        ("depth_m", (3, 4), "depth_m has shape (3, 4), but the view is 5x3. Expected shape: (3, 5)."),
+        (
+            "depth_m",
+            (3, 4),
+            "depth_m has shape (3, 4), but the view is 5x3. Expected shape: (3, 5).",
+        ),
         (
             "returned_light",
             (3, 5, 3),
