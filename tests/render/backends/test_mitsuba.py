@@ -56,7 +56,7 @@ def test_without_mitsuba_the_extra_is_named(monkeypatch, make):
     ("version", "problem"),
     [(None, "='llvm.so' is not an LLVM library"), (15, ": LLVM 15 is too old")],
 )
-def test_an_llvm_that_does_not_serve_is_told(monkeypatch, make, version, problem):
+def test_an_llvm_that_does_not_serve_is_reported(monkeypatch, make, version, problem):
     import mitsuba
 
     def set_variant(name):
@@ -162,7 +162,7 @@ def test_marks_are_where_the_rasterizer_has_them(tiny, make):
 
 
 @pytest.mark.usefixtures("mitsuba")
-def test_equal_seeds_give_equal_pictures_on_any_number_of_threads(still, view):
+def test_equal_seeds_give_equal_images_on_any_number_of_threads(still, view):
     import drjit
 
     tracer, small = PathTracer(still), replace(view, width=24, height=16)

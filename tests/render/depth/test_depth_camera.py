@@ -40,7 +40,7 @@ def dice(egl, make):
 
 
 @pytest.mark.parametrize("camera", CAMERAS, ids=lambda camera: camera.kind)
-def test_each_kind_reads_a_drawn_scene(dice, camera):
+def test_each_kind_reads_a_rendered_scene(dice, camera):
     view, seen = dice
     read = measure_depth(view, seen, camera)
     assert (read.shape, read.dtype) == ((240, 320), np.float32)

@@ -42,7 +42,7 @@ def test_incidence_is_to_the_ray_not_to_the_axis():
     assert (compute_incidence_cosines(VIEW, replace(seen, normals=None)) == 1).all()
 
 
-def test_a_flashlit_picture_has_the_light_that_matt_surfaces_return(drawing, make):
+def test_a_flashlit_image_has_the_light_that_matt_surfaces_return(drawing, make):
     scene, of = make.scene(), make.camera((0.1, -0.5, 0.8))
     view = make.view(of)
     drawing.load(light_by_infrared_lamp(scene, view))
