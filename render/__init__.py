@@ -1,1 +1,1 @@
-"""Scenes to frames: assets, textures, physics, rasterizers, optics, sensor, labels."""
+"""Rendering of scenes to frames: assets, physics, rasterizers, optics, sensor, labels."""

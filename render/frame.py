@@ -1,4 +1,4 @@
-"""One frame: a settled scene and one of its cameras to a picture with its labels."""
+"""Frame of a settled scene: the image of one camera with its ground truth."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from sim2cam.scene.twisty import TwistyCube
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
 FLOW_CHANNELS: tuple[ChannelName, ...] = ("flow_backward", "flow_forward")
-"""Channels that lead to the picture before and to the one after."""
+"""Optical flow to the previous and to the next frame."""
 
 _OPTIONAL_CHANNELS: tuple[Channel, ...] = ("parts", "normals")
 _RIGHT_CAMERA_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies")
@@ -53,16 +53,17 @@ _STEREO_OUTPUTS: tuple[OutputName, ...] = ("right", "disparity", "shared")
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture and its ground truth, pixel by pixel through the same lens and shutter.
+    """An image and its ground truth, through the same lens and shutter.
 
     Attributes:
-        image: its file.
-        channels: what was asked for, as ``dataset.channels`` says; flows only with other frames.
-        objects: labels of every object with at least one visible pixel.
-        occlusions: which of them hide which; None when not asked for.
-        right: the file of the right eye's picture; None when not asked for.
-        view: what is seen, for what leads to other frames.
-        auto_settings: what the camera's automatics chose, for the next frame.
+        image: encoded image file.
+        channels: requested channels, in the order of ``CHANNELS``; without optical flow, which
+            needs other frames.
+        objects: labels of all objects with at least one visible pixel.
+        occlusions: pairs of occluding and occluded objects; None unless requested.
+        right: encoded image of the right camera; None unless requested.
+        view: rendered view, for optical flow to other frames and tracks.
+        auto_settings: automatic exposure and white balance, for the next frame.
     """
 
     image: bytes
@@ -81,99 +82,107 @@ def shoot(
     outputs: Collection[OutputName],
     previous: PreviousSettings | None = None,
 ) -> Frame:
-    """Return the frame that a camera takes of the scene loaded in the rasterizer.
+    """Render the frame of one camera.
 
     Args:
-        scene: settled.
+        scene: settled scene.
         camera: one of its cameras.
-        rasterizer: with the scene loaded.
-        outputs: what is wanted beside the picture.
-        previous: what the camera's automatics chose for the frame before; None for a first one.
+        rasterizer: rasterizer that has loaded the scene.
+        outputs: channels and files to make in addition to the image and its labels.
+        previous: automatic settings of the previous frame; None for the first frame.
 
     Raises:
-        LensError: the camera's lens does not see every pixel, or not as a channel needs it.
-        UsageError: the camera has no depth camera, right eye or mosaic, and a channel needs it.
-        BackendError: the rasterizer cannot give a channel.
+        LensError: the lens cannot render every pixel, or does not suit a channel.
+        UsageError: a channel needs a depth camera, right camera or mosaic that the camera lacks.
+        BackendError: the rasterizer does not support a channel.
     """
-    drawn = {*LABEL_CHANNELS, *(name for name in _OPTIONAL_CHANNELS if name in outputs)}
-    exposure = expose(scene, camera, rasterizer, drawn, with_coverage="coverage" in outputs)
-    photo = _capture_image(exposure, scene.environment.haze, camera, previous)
-    shot = RenderedView(scene, camera, exposure.ground_truth)
-    ids = convert_to_instance_ids(scene, shot.gbuffer["bodies"])
-    objects = _make_labels(shot, ids, outputs)
-    channels = _make_channels(shot, ids, outputs)
+    gbuffer_channels = {*LABEL_CHANNELS, *(name for name in _OPTIONAL_CHANNELS if name in outputs)}
+    exposure = expose(
+        scene, camera, rasterizer, gbuffer_channels, with_coverage="coverage" in outputs
+    )
+    capture = _capture_image(exposure, scene.environment.haze, camera, previous)
+    view = RenderedView(scene, camera, exposure.ground_truth)
+    ids = convert_to_instance_ids(scene, view.gbuffer["bodies"])
+    objects = _make_labels(view, ids, outputs)
+    channels = _make_channels(view, ids, outputs)
     if "coverage" in outputs:
         channels["coverage"] = exposure.coverage
     if "sensor_depth" in outputs:
         channels["sensor_depth"] = render_sensor_depth(scene, camera, rasterizer)
     if "raw" in outputs:
-        channels["raw"] = _get_raw(photo)
+        channels["raw"] = _get_raw(capture)
     right = None
     if any(name in outputs for name in _STEREO_OUTPUTS):
-        right, of_pair = _render_right_camera(shot, photo.auto_settings, rasterizer, outputs)
-        channels |= of_pair
-    hiding = (
-        find_occlusions(objects, ids, shot.gbuffer["cover"]) if "occlusions" in outputs else None
+        right, stereo_channels = _render_right_camera(
+            view, capture.auto_settings, rasterizer, outputs
+        )
+        channels |= stereo_channels
+    occlusions = (
+        find_occlusions(objects, ids, view.gbuffer["cover"]) if "occlusions" in outputs else None
     )
     return Frame(
-        image=photo.encoded,
+        image=capture.encoded,
         channels={
             name: channels[name] for name in CHANNELS if name in outputs and name in channels
         },
         objects=objects,
-        occlusions=hiding,
+        occlusions=occlusions,
         right=right if "right" in outputs else None,
-        view=shot,
-        auto_settings=photo.auto_settings,
+        view=view,
+        auto_settings=capture.auto_settings,
     )
 
 
 def compute_flow_channel(source: RenderedView, target: RenderedView) -> NDArray[np.float32]:
-    """Return the channel (h, w, 3) of the flow from one shot to another, forward or backward."""
-    found = compute_flow(source, target)
-    seen = (source.gbuffer["bodies"] > 0) & np.isfinite(found.offset_px).all(axis=-1)
-    state = np.where(found.visible, FLOW_VISIBLE, FLOW_OCCLUDED)
-    channel = np.concatenate([found.offset_px, state[..., None]], axis=-1)
-    return np.where(seen[..., None], channel, 0).astype(np.float32)
+    """Return the optical flow between two views as a channel.
+
+    Returns:
+        (h, w, 3): offset to the right and down in pixels, and the visibility state; 0 without flow.
+    """
+    flow = compute_flow(source, target)
+    is_valid = (source.gbuffer["bodies"] > 0) & np.isfinite(flow.offset_px).all(axis=-1)
+    state = np.where(flow.visible, FLOW_VISIBLE, FLOW_OCCLUDED)
+    channel = np.concatenate([flow.offset_px, state[..., None]], axis=-1)
+    return np.where(is_valid[..., None], channel, 0).astype(np.float32)
 
 
 def track_labelled_points(
     points_m: Mapping[str, NDArray[np.float64]], view: RenderedView
 ) -> PointTracks:
-    """Return where points of labelled bodies are in a shot.
+    """Return the pixels and visibility of points of labelled bodies.
 
     Args:
-        points_m: (n, 3) of each, in its own frame, by its name.
-        view: of the scene.
+        points_m: name of a body to its points (n, 3), in the frame of the body.
+        view: rendered view of the scene.
     """
-    numbers = assign_label_ids(view.scene)
-    found = [
+    label_ids = assign_label_ids(view.scene)
+    tracked = [
         point
-        for name, points in points_m.items()
-        for point in project_body_points(points, name, view)
+        for name, body_points in points_m.items()
+        for point in project_body_points(body_points, name, view)
     ]
     return PointTracks(
-        np.repeat([numbers[name] for name in points_m], [len(p) for p in points_m.values()]),
+        np.repeat([label_ids[name] for name in points_m], [len(p) for p in points_m.values()]),
         np.concatenate(list(points_m.values())),
-        np.array([point.pixel for point in found]),
-        np.array([point.visible for point in found]),
+        np.array([point.pixel for point in tracked]),
+        np.array([point.visible for point in tracked]),
     )
 
 
 def compute_sensor_radiance(
     exposure: ExposureResult, haze: Haze | None, camera: Camera
 ) -> NDArray[np.float32]:
-    """Return the radiance (h, w, 3) that reaches the sensor through air and glass.
+    """Return the radiance (h, w, 3) at the sensor, after haze and lens effects.
 
     Args:
-        exposure: what the camera gathers without them, with ``compute_depth_m``.
-        haze: the air; None for clear air.
-        camera: whose glass it is.
+        exposure: exposure without haze and lens effects, with channel ``depth_m``.
+        haze: haze of the air; None for clear air.
+        camera: camera with the lens.
     """
-    light, depth_m = exposure.radiance, exposure.ground_truth["depth_m"]
+    radiance, depth_m = exposure.radiance, exposure.ground_truth["depth_m"]
     if haze is not None:
-        light = apply_haze(light, haze, camera, depth_m)
-    return apply_lens_effects(light, camera, depth_m)
+        radiance = apply_haze(radiance, haze, camera, depth_m)
+    return apply_lens_effects(radiance, camera, depth_m)
 
 
 def _capture_image(
@@ -185,8 +194,8 @@ def _capture_image(
 def _get_raw(capture: CapturedImage) -> NDArray[np.uint16]:
     if capture.raw is None:
         raise UsageError(
-            "the camera has no mosaic, and channel 'raw' is what one counts. Give its sensor one, or "
-            "its recipe a [domain.mosaic]."
+            "channel 'raw' needs a sensor with a mosaic, which the camera lacks. Add one to the sensor, "
+            "or [domain.mosaic] to the recipe."
         )
     return capture.raw
 
@@ -203,14 +212,14 @@ def _make_labels(
 def _make_channels(
     view: RenderedView, ids: NDArray[np.uint16], outputs: Collection[OutputName]
 ) -> dict[ChannelName, NDArray[Any]]:
-    found: dict[ChannelName, NDArray[Any]] = {"depth": view.gbuffer["depth_m"], "ids": ids}
+    channels: dict[ChannelName, NDArray[Any]] = {"depth": view.gbuffer["depth_m"], "ids": ids}
     if "normals" in outputs:
-        found["normals"] = view.gbuffer["normals"]
+        channels["normals"] = view.gbuffer["normals"]
     if "parts" in outputs:
-        found["parts"] = np.where(ids > 0, view.gbuffer["parts"], 0)
+        channels["parts"] = np.where(ids > 0, view.gbuffer["parts"], 0)
     if "coordinates" in outputs:
-        found["coordinates"] = _compute_object_coordinates(view, ids)
-    return found
+        channels["coordinates"] = _compute_object_coordinates(view, ids)
+    return channels
 
 
 def _render_right_camera(
@@ -219,41 +228,43 @@ def _render_right_camera(
     rasterizer: Rasterizer,
     outputs: Collection[OutputName],
 ) -> tuple[bytes, dict[ChannelName, NDArray[Any]]]:
-    """Return the file of the right eye's picture, and the channels that lead there.
+    """Return the encoded image of the right camera, and the stereo channels of the left one.
 
-    Args:
-        left: the left eye's picture.
-        auto_settings: what its automatics chose, which serve both.
-        rasterizer: with the scene loaded.
-        outputs: what is wanted beside the picture.
+    Both cameras share the automatic settings of the left one.
     """
-    eye = make_right_camera(left.camera)
-    exposure = expose(left.scene, eye, rasterizer, _RIGHT_CAMERA_CHANNELS)
+    right_camera = make_right_camera(left.camera)
+    exposure = expose(left.scene, right_camera, rasterizer, _RIGHT_CAMERA_CHANNELS)
     haze = left.scene.environment.haze
-    picture = _capture_image(exposure, haze, eye, PreviousSettings(auto_settings, 0.0)).encoded
+    image = _capture_image(
+        exposure, haze, right_camera, PreviousSettings(auto_settings, 0.0)
+    ).encoded
     if not ("disparity" in outputs or "shared" in outputs):
-        return picture, {}
-    truth = compute_stereo_ground_truth(left, RenderedView(left.scene, eye, exposure.ground_truth))
-    return picture, {"disparity": truth.disparity, "shared": truth.shared}
+        return image, {}
+    ground_truth = compute_stereo_ground_truth(
+        left, RenderedView(left.scene, right_camera, exposure.ground_truth)
+    )
+    return image, {"disparity": ground_truth.disparity, "shared": ground_truth.shared}
 
 
 def _compute_object_coordinates(view: RenderedView, ids: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Return the points (h, w, 3) of labelled bodies over their extents; NaN elsewhere."""
+    """Return normalized object coordinates (h, w, 3) of labelled bodies; NaN elsewhere."""
     points = compute_object_points(view)
-    found = np.full(points.shape, np.nan, np.float32)
-    numbers = assign_label_ids(view.scene)
+    coordinates = np.full(points.shape, np.nan, np.float32)
+    label_ids = assign_label_ids(view.scene)
     for body in view.scene.bodies:
-        if body.name in numbers:
-            on_it = ids == numbers[body.name]
+        if body.name in label_ids:
+            mask = ids == label_ids[body.name]
             low, high = np.array(compute_extent(body.asset))
-            found[on_it] = (points[on_it] - low) / (high - low)
-    return found
+            coordinates[mask] = (points[mask] - low) / (high - low)
+    return coordinates
 
 
 def render_labels(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> tuple[ObjectLabel, ...]:
-    """Return the labels of the frame that ``shoot`` would take, without its picture."""
-    drawn = render_ground_truth(scene, camera, rasterizer, LABEL_CHANNELS)
-    return annotate(scene, camera, convert_to_instance_ids(scene, drawn["bodies"]), drawn["cover"])
+    """Return the labels of the frame of a camera without rendering its image."""
+    gbuffer = render_ground_truth(scene, camera, rasterizer, LABEL_CHANNELS)
+    return annotate(
+        scene, camera, convert_to_instance_ids(scene, gbuffer["bodies"]), gbuffer["cover"]
+    )
 
 
 def annotate(
@@ -262,19 +273,19 @@ def annotate(
     """Return the labels of all visible objects, in the order of their ids.
 
     Args:
-        scene: settled.
+        scene: settled scene.
         camera: one of its cameras.
-        ids: (h, w) instance ids that it sees.
-        amodal_bits: (h, w, words) as the G-buffer has it.
+        ids: (h, w) instance ids.
+        amodal_bits: (h, w, words), channel ``cover`` of the G-buffer.
     """
     bodies = {body.name: body for body in scene.bodies}
     boxes = find_amodal_boxes(amodal_bits)
-    found = [
-        _annotate_body(bodies[name], number, camera, ids, amodal_bits, boxes[number])
-        for name, number in assign_label_ids(scene).items()
-        if number in boxes
+    labels = [
+        _annotate_body(bodies[name], label_id, camera, ids, amodal_bits, boxes[label_id])
+        for name, label_id in assign_label_ids(scene).items()
+        if label_id in boxes
     ]
-    return tuple(label for label in found if label is not None)
+    return tuple(label for label in labels if label is not None)
 
 
 def _annotate_body(
@@ -307,7 +318,7 @@ def _annotate_body(
 
 
 def get_category(body: Body) -> str:
-    """Return what a body is labelled as, where and as it lies."""
+    """Return the category of a body in its pose; that of a die is the face on top."""
     match body.asset:
         case Die():
             return find_upward_face(body.asset, body.pose)[0]

@@ -1,4 +1,4 @@
-"""What a rasterizer is asked for and gives back; which one runs here is decided once per process."""
+"""Rasterizer protocol, and the choice of a backend for this process."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ BACKENDS = ("egl", "osmesa", "tiny", "mitsuba")
 
 @dataclass(frozen=True)
 class PinholeView:
-    """An undistorted view; integers are pixel centres.
+    """An undistorted view. Integer coordinates are pixel centres.
 
     Attributes:
-        pose: the camera (x right, y down, z forward) in the world.
-        width, height: pixels.
-        focal_px: focal length.
-        cx_px, cy_px: principal point; may lie outside.
+        pose: camera (x right, y down, z forward) in the world frame.
+        width, height: size in pixels.
+        focal_px: focal length in pixels.
+        cx_px, cy_px: principal point in pixels; may lie outside the view.
     """
 
     pose: Pose
@@ -43,53 +43,53 @@ class PinholeView:
 
 
 class Rasterizer(Protocol):
-    """Draws one scene at a time, from any number of views."""
+    """Renderer of G-buffers of one loaded scene."""
 
     @property
     def name(self) -> str:
-        """The backend and what it runs on, for the record."""
+        """Backend and device, for provenance."""
 
     @property
     def channels(self) -> frozenset[Channel]:
-        """The channels that it can give."""
+        """Supported channels."""
 
     def load(self, scene: Scene) -> None:
-        """Make a scene the one that is drawn."""
+        """Load the scene to render."""
 
     def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Return channels of a view.
+        """Render channels of a view.
 
         Args:
-            view: what is seen.
-            channels: those that are wanted.
-            samples: a pixel, of the radiance; 1 or 4. All else is taken at the pixel's centre.
+            view: view to render.
+            channels: channels to render.
+            samples: radiance samples per pixel, 1 or 4. Other channels are sampled at pixel centres.
 
         Raises:
-            BackendError: a channel or more lights than this rasterizer can give.
+            BackendError: a channel or the number of lights is not supported.
         """
 
 
 @functools.cache
 def get_rasterizer() -> Rasterizer:
-    """Return this process's rasterizer: OpenGL through EGL, or pybullet's where there is none.
+    """Return the rasterizer of this process.
 
-    ``SIM2CAM_BACKEND`` (``egl``, ``osmesa``, ``tiny``, or ``mitsuba`` for path-traced light) decides
-    otherwise. It is made once and never torn down: a second EGL context in a process disturbs the
-    first.
+    Environment variable ``SIM2CAM_BACKEND`` (``egl``, ``osmesa``, ``tiny``, or ``mitsuba`` for
+    path-traced light) selects the backend. The default is EGL, or TinyRenderer without EGL. The
+    rasterizer is never closed: a second EGL context in a process disturbs the first.
 
     Raises:
-        BackendError: the backend asked for is unknown or cannot start.
+        BackendError: the selected backend is unknown or cannot start.
     """
-    wanted = os.environ.get(BACKEND_VARIABLE, "")
-    if wanted not in ("", *BACKENDS):
+    backend = os.environ.get(BACKEND_VARIABLE, "")
+    if backend not in ("", *BACKENDS):
         raise BackendError(
-            f"{BACKEND_VARIABLE}={wanted}: no such backend. {suggest_name(wanted, BACKENDS)}"
+            f"{BACKEND_VARIABLE}={backend}: unknown backend. {suggest_name(backend, BACKENDS)}"
         )
-    match wanted:
+    match backend:
         case "egl" | "osmesa":
-            return _create_opengl(wanted)
+            return _create_opengl(backend)
         case "tiny":
             return _create_tiny()
         case "mitsuba":
@@ -120,33 +120,29 @@ def _create_tiny() -> Rasterizer:
 
 
 def assign_label_ids(scene: Scene) -> dict[str, int]:
-    """Return the number (from 1) of each labelled body, by name."""
-    targets = [body.name for body in scene.bodies if body.is_target]
-    return {name: number for number, name in enumerate(targets, start=1)}
+    """Return the label id (from 1) of each labelled body, by name."""
+    names = [body.name for body in scene.bodies if body.is_target]
+    return {name: label_id for label_id, name in enumerate(names, start=1)}
 
 
 def convert_to_instance_ids(scene: Scene, body_ids: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    """Return the numbers (h, w) of the labelled bodies among the bodies (h, w) seen, 0 elsewhere."""
-    numbers = assign_label_ids(scene)
-    by_body = [0, *(numbers.get(body.name, 0) for body in scene.bodies)]
-    return np.array(by_body, np.uint16)[body_ids]
+    """Return the label ids (h, w) of body numbers (h, w); 0 for bodies without a label."""
+    label_ids = assign_label_ids(scene)
+    ids_by_body = [0, *(label_ids.get(body.name, 0) for body in scene.bodies)]
+    return np.array(ids_by_body, np.uint16)[body_ids]
 
 
 def check_channels(
     name: str, requested: Collection[Channel], supported: frozenset[Channel]
 ) -> None:
-    """Refuse channels that a rasterizer cannot give.
-
-    Raises:
-        BackendError: naming one and those that it gives.
-    """
+    """Raise BackendError if a rasterizer does not support a channel."""
     missing = sorted(set(requested) - supported)
     if missing:
         raise BackendError(
-            f"the rasterizer '{name}' has no channel {missing[0]}. It gives {', '.join(sorted(supported))}."
+            f"the rasterizer '{name}' has no channel {missing[0]}. Supported: {', '.join(sorted(supported))}."
         )
 
 
 def count_amodal_words(scene: Scene) -> int:
-    """Return how many 32-bit words hold one bit for each labelled body, at least 1."""
+    """Return the number of 32-bit words with one bit for each labelled body, at least 1."""
     return max(1, -(-len(assign_label_ids(scene)) // BITS_PER_WORD))

@@ -1,1 +1,1 @@
-"""Machines that draw: OpenGL, TinyRenderer, a path tracer."""
+"""Rendering backends: OpenGL, TinyRenderer, Mitsuba."""

@@ -1,4 +1,4 @@
-"""The light of a scene as Mitsuba's emitters, for the path tracer."""
+"""Mitsuba emitters of a scene's lights."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sim2cam.scene.light import AreaLight, Environment, LocalLight, PointLight, 
 
 Floats = NDArray[np.float32]
 
-_SKY_MAP_ROWS = 256  # 0.012 rad a texel; lamps are wider
+_SKY_MAP_ROWS = 256  # 0.012 rad per texel; lamps are wider
 _SKY_TO_WORLD = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]])
 _CONE_TEXTURE_PX = 512
-_SPOT_SAMPLES = 32  # that stand for the disk as which a spot light's ball is seen
+_SPOT_SAMPLES = 32  # point lights that approximate the disk of a spot light
 
 
 def build_emitters(mi: Any, environment: Environment) -> list[dict[str, Any]]:
-    """Return the sky with its lamps, then the local lights, as Mitsuba's scene description.
+    """Return Mitsuba descriptions of the sky with its lamps, then of the local lights.
 
-    Balls and rectangles that shine are seen by the camera, unlike in rasterizers.
+    Unlike in the rasterizers, luminous balls and rectangles are visible to the camera.
     """
     sky = {
         "type": "envmap",
@@ -39,21 +39,23 @@ def build_emitters(mi: Any, environment: Environment) -> list[dict[str, Any]]:
 
 
 def render_sky_map(environment: Environment, rows: int) -> Floats:
-    """Return the radiance (rows, 2 rows, 3) from all directions, lamps with it.
+    """Render sky and lamps as an equirectangular radiance map.
 
-    Row 0 looks up the world's z, the last one down; columns go round from y over x.
+    Returns:
+        (rows, 2 rows, 3) linear RGB. Row 0 is the direction +z, the last row -z; columns run from
+        y over x.
     """
     directions = environment_map.compute_texel_directions(rows)
     if environment.environment_map is None:
         heights = directions[..., 2].ravel()
-        light = compute_sky_radiance(environment, heights).reshape(directions.shape)
+        radiance = compute_sky_radiance(environment, heights).reshape(directions.shape)
     else:
-        light = environment_map.compute_rotated_sky_light(environment.environment_map, rows)
+        radiance = environment_map.compute_rotated_sky_light(environment.environment_map, rows)
     for lamp in environment.lamps:
-        away = np.arccos((directions @ lamp.direction).clip(-1, 1))
-        lobe = np.exp(-((away / lamp.radius_rad) ** 2)) / (math.pi * lamp.radius_rad**2)
-        light += lobe[..., None] * np.array(lamp.irradiance)
-    return np.asarray(light, dtype=np.float32)
+        angles = np.arccos((directions @ lamp.direction).clip(-1, 1))
+        lobe = np.exp(-((angles / lamp.radius_rad) ** 2)) / (math.pi * lamp.radius_rad**2)
+        radiance += lobe[..., None] * np.array(lamp.irradiance)
+    return np.asarray(radiance, dtype=np.float32)
 
 
 def _build_local_emitters(mi: Any, light: LocalLight) -> list[dict[str, Any]]:
@@ -72,26 +74,26 @@ def _build_local_emitters(mi: Any, light: LocalLight) -> list[dict[str, Any]]:
 
 def _build_ball(mi: Any, light: PointLight) -> dict[str, Any]:
     if light.radius_m == 0:
-        place = mi.ScalarPoint3f(*light.position_m)
-        return {"type": "point", "position": place, "intensity": _make_rgb(light.intensity)}
+        position = mi.ScalarPoint3f(*light.position_m)
+        return {"type": "point", "position": position, "intensity": _make_rgb(light.intensity)}
     radiance = np.array(light.intensity) / (math.pi * light.radius_m**2)
-    place = mi.ScalarPoint3f(*light.position_m)
+    position = mi.ScalarPoint3f(*light.position_m)
     return {
         "type": "sphere",
-        "center": place,
+        "center": position,
         "radius": light.radius_m,
         **_make_surface_emitter(radiance),
     }
 
 
 def _build_spots(mi: Any, light: SpotLight) -> list[dict[str, Any]]:
-    """Return a spot light, shared among points of the disk as which its ball is seen."""
+    """Return point spots on the visible disk of the light, which share its intensity."""
     count = _SPOT_SAMPLES if light.radius_m > 0 else 1
     target = vec3(np.add(light.position_m, light.direction))
     pose = Pose.look_at(light.position_m, target, 0.0)
-    i = np.arange(count)
-    away, angle = light.radius_m * np.sqrt((i + 0.5) / count), i * GOLDEN_ANGLE_RAD
-    offsets = np.stack([away * np.cos(angle), away * np.sin(angle), np.zeros(count)], axis=1)
+    index = np.arange(count)
+    radii, angle = light.radius_m * np.sqrt((index + 0.5) / count), index * GOLDEN_ANGLE_RAD
+    offsets = np.stack([radii * np.cos(angle), radii * np.sin(angle), np.zeros(count)], axis=1)
     cone = {"type": "bitmap", "bitmap": mi.Bitmap(_render_cone_texture(light)), "raw": True}
     edge = math.degrees(light.outer_angle_rad)
     spot = {
@@ -101,19 +103,19 @@ def _build_spots(mi: Any, light: SpotLight) -> list[dict[str, Any]]:
         "texture": cone,
         "intensity": _make_rgb(np.divide(light.intensity, count)),
     }
-    poses = [Pose(pose.rotation_wxyz, vec3(place)) for place in pose.apply(offsets)]
+    poses = [Pose(pose.rotation_wxyz, vec3(offset)) for offset in pose.apply(offsets)]
     return [spot | {"to_world": mi.ScalarTransform4f(pose.matrix())} for pose in poses]
 
 
 def _render_cone_texture(light: SpotLight) -> Floats:
-    """Return the share (n, n, 3) of a spot's intensity over the square around its cone, at z = 1.
+    """Return the relative intensity (n, n, 3) over the square around the cone, at z = 1.
 
-    Mitsuba's own fall-off is linear in the angle, ours is smooth in its cosine.
+    Mitsuba's falloff is linear in the angle; here it is smooth in the cosine.
     """
-    line = ((np.arange(_CONE_TEXTURE_PX) + 0.5) / _CONE_TEXTURE_PX * 2 - 1) * math.tan(
+    coordinates = ((np.arange(_CONE_TEXTURE_PX) + 0.5) / _CONE_TEXTURE_PX * 2 - 1) * math.tan(
         light.outer_angle_rad
     )
-    cosines = 1 / np.sqrt(1 + line**2 + line[:, None] ** 2)
+    cosines = 1 / np.sqrt(1 + coordinates**2 + coordinates[:, None] ** 2)
     cone = (math.cos(light.inner_angle_rad), math.cos(light.outer_angle_rad))
     beam = Beam(np.zeros(3), True, np.ones(3), np.array(light.direction), cone)
     share = compute_falloff(beam, cosines)
@@ -121,7 +123,7 @@ def _render_cone_texture(light: SpotLight) -> Floats:
 
 
 def _make_surface_emitter(radiance: Any) -> dict[str, Any]:
-    """Return what makes a shape shine and reflect nothing."""
+    """Return an area emitter with a black surface."""
     black = {"type": "diffuse", "reflectance": _make_rgb((0.0, 0.0, 0.0))}
     return {"emitter": {"type": "area", "radiance": _make_rgb(radiance)}, "bsdf": black}
 

@@ -1,4 +1,4 @@
-"""Path-traced light by Mitsuba 3: pictures that rasterizing is measured by."""
+"""Path-traced radiance by Mitsuba 3, as the reference for the rasterizers."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from sim2cam.scene.scene import Body, Scene
 Floats = NDArray[np.float32]
 
 MAX_PATH_DEPTH = 5
-"""Of the longest paths, from the eye to a light; with 2, light comes straight from its source."""
+"""Maximum number of path segments from the camera to a light; 2 is direct light only."""
 
 LLVM_VARIABLE = "DRJIT_LIBLLVM_PATH"
-"""Variable that names the library of LLVM, if paths are to be traced many at a time."""
+"""Environment variable with the path of the LLVM library, for vectorized tracing."""
 
 MIN_LLVM_VERSION = 19
-"""Older ones end the process: they know no minimum of two floats that keeps NaN on x86."""
+"""Older versions abort the process: they lack a NaN-preserving float minimum on x86."""
 
-_LLVM_HINT = f"Name that of version {MIN_LLVM_VERSION} or later, or unset it: light is traced without, four times slower."
+_LLVM_HINT = f"Use version {MIN_LLVM_VERSION} or later, or unset {LLVM_VARIABLE} to trace without LLVM (four times slower)."
 
-_SPECULAR_ONE_F0 = 0.08  # reflectance that the principled material's specular 1 stands for
-_BLOCK_PX = 32  # given: left to Mitsuba, its chance follows the number of threads
+_SPECULAR_ONE_F0 = 0.08  # f0 at specular 1 of the principled BSDF
+_BLOCK_PX = 32  # fixed: otherwise the random numbers depend on the number of threads
 
 
 class PathTracer:
-    """A settled scene in Mitsuba, ready to be seen from anywhere.
+    """Path tracer of one settled scene.
 
-    Sets Mitsuba's variant for the whole process, see ``mitsuba``.
+    Sets the Mitsuba variant of the whole process; see ``load_mitsuba``.
 
     Args:
-        scene: bodies where they lie, and the light.
-        max_depth: of the longest paths, see ``MAX_PATH_DEPTH``.
+        scene: settled scene.
+        max_depth: maximum path length; see ``MAX_PATH_DEPTH``.
 
     Raises:
-        BackendError: Mitsuba is not installed, or the LLVM that is named does not serve it.
+        BackendError: Mitsuba is not installed, or the LLVM library is unusable.
     """
 
     def __init__(self, scene: Scene, *, max_depth: int = MAX_PATH_DEPTH) -> None:
@@ -64,9 +64,9 @@ class PathTracer:
         """Return the linear radiance (h, w, 3) of a view.
 
         Args:
-            view: what is seen.
-            samples_per_pixel: for each pixel.
-            seed: which paths; equal seeds give equal pictures, on any number of threads.
+            view: view to render.
+            samples_per_pixel: number of paths per pixel.
+            seed: seed of the paths; equal seeds give equal images on any number of threads.
         """
         sensor = self._mi.load_dict(_make_sensor(self._mi, view))
         image = self._mi.render(self._scene, sensor=sensor, spp=samples_per_pixel, seed=seed)
@@ -74,11 +74,13 @@ class PathTracer:
 
 
 def load_mitsuba() -> Any:
-    """Return the module of Mitsuba, with its variant set: ``llvm_ad_rgb`` where ``LLVM_VARIABLE`` names a
-    library, which takes a quarter of the time of ``scalar_rgb``, the one without.
+    """Import Mitsuba and set its variant.
+
+    The variant is ``llvm_ad_rgb`` if ``LLVM_VARIABLE`` is set, otherwise ``scalar_rgb``, which is
+    four times slower.
 
     Raises:
-        BackendError: it is not installed, or the library cannot be used.
+        BackendError: Mitsuba is not installed, or the LLVM library is unusable.
     """
     try:
         import mitsuba as mi
@@ -93,10 +95,10 @@ def load_mitsuba() -> Any:
             mi.set_variant(variant)
     except ImportError as error:
         raise BackendError(
-            f"{LLVM_VARIABLE} names '{library}', which is no library of LLVM. {_LLVM_HINT}"
+            f"{LLVM_VARIABLE}='{library}' is not an LLVM library. {_LLVM_HINT}"
         ) from error
-    if library and (found := _get_llvm_version()) < MIN_LLVM_VERSION:
-        raise BackendError(f"{LLVM_VARIABLE} names LLVM {found}, which is too old. {_LLVM_HINT}")
+    if library and (version := _get_llvm_version()) < MIN_LLVM_VERSION:
+        raise BackendError(f"{LLVM_VARIABLE}: LLVM {version} is too old. {_LLVM_HINT}")
     return mi
 
 
@@ -105,7 +107,7 @@ def _get_llvm_version() -> int:
 
 
 def _make_sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
-    """Return Mitsuba's camera, whose x goes left and y up."""
+    """Return the Mitsuba sensor; its x axis points left and y up."""
     to_world = view.pose.matrix() @ np.diag([-1.0, -1.0, 1.0, 1.0])
     return {
         "type": "perspective",
@@ -129,32 +131,34 @@ def _make_sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
 
 
 def _make_shape(mi: Any, body: Body) -> Any:
-    """Return a body as a mesh in the world, with its colours and relief."""
-    mesh, skin = build_mesh(body.asset), _unfold_mirrored(build_texture_set(body))
-    wrap = "mirror" if skin.roughness_metallic is None else "repeat"
-    look = _make_bsdf(body.material, _make_bitmap(mi, skin.colors, is_color=True, wrap=wrap))
-    if skin.roughness_metallic is not None:
+    """Return a body as a mesh in the world frame, with its textures."""
+    mesh, textures = build_mesh(body.asset), _unfold_mirrored(build_texture_set(body))
+    wrap = "mirror" if textures.roughness_metallic is None else "repeat"
+    bsdf = _make_bsdf(body.material, _make_bitmap(mi, textures.colors, is_color=True, wrap=wrap))
+    if textures.roughness_metallic is not None:
         for name, level in zip(
-            ("roughness", "metallic"), np.moveaxis(skin.roughness_metallic, -1, 0), strict=True
+            ("roughness", "metallic"), np.moveaxis(textures.roughness_metallic, -1, 0), strict=True
         ):
-            look[name] = _make_bitmap(mi, level[..., None], is_color=False, wrap=wrap)
-    if skin.normals is not None:
-        relief = _make_bitmap(mi, skin.normals, is_color=False, wrap=wrap)
-        look = {"type": "normalmap", "normalmap": relief, "bsdf": look}
+            bsdf[name] = _make_bitmap(mi, level[..., None], is_color=False, wrap=wrap)
+    if textures.normals is not None:
+        normal_map = _make_bitmap(mi, textures.normals, is_color=False, wrap=wrap)
+        bsdf = {"type": "normalmap", "normalmap": normal_map, "bsdf": bsdf}
     properties = mi.Properties()
-    properties["bsdf"] = mi.load_dict(look)
+    properties["bsdf"] = mi.load_dict(bsdf)
     if body.material.emission > 0:
-        properties["emitter"] = mi.load_dict(_make_emitter(mi, skin.colors, body.material.emission))
+        properties["emitter"] = mi.load_dict(
+            _make_emitter(mi, textures.colors, body.material.emission)
+        )
     shape = mi.Mesh(
         body.name, len(mesh.vertices_m), len(mesh.faces), properties,
         has_vertex_normals=True, has_vertex_texcoords=True,
     )  # fmt: skip
     buffers = mi.traverse(shape)
     buffers["vertex_positions"] = body.pose.apply(mesh.vertices_m).astype(np.float32).ravel()
-    turned = body.pose.rotation().apply(mesh.normals)
-    buffers["vertex_normals"] = turned.astype(np.float32).ravel()
+    normals = body.pose.rotation().apply(mesh.normals)
+    buffers["vertex_normals"] = normals.astype(np.float32).ravel()
     buffers["vertex_texcoords"] = (
-        (mesh.uvs * skin.uv_scale + skin.uv_offset).astype(np.float32).ravel()
+        (mesh.uvs * textures.uv_scale + textures.uv_offset).astype(np.float32).ravel()
     )
     buffers["faces"] = mesh.faces.astype(np.uint32).ravel()
     buffers.update()
@@ -162,10 +166,13 @@ def _make_shape(mi: Any, body: Body) -> Any:
 
 
 def _unfold_mirrored(textures: TextureSet) -> TextureSet:
-    """Return a skin with its mirrored copies beside it, their slopes mirrored, if it has a finish."""
+    """Return textures extended by mirrored copies, if they have material maps and normals.
+
+    Normals of the copies are mirrored, too.
+    """
     if textures.roughness_metallic is None or textures.normals is None:
         return textures
-    colors, finish = (
+    colors, roughness_metallic = (
         _append_mirrored(textures.colors),
         _append_mirrored(textures.roughness_metallic),
     )
@@ -173,12 +180,14 @@ def _unfold_mirrored(textures: TextureSet) -> TextureSet:
     rows, columns = textures.normals.shape[:2]
     normals[:, columns:, 0] = 255 - normals[:, columns:, 0]
     normals[rows:, :, 1] = 255 - normals[rows:, :, 1]
-    return TextureSet(colors, normals, textures.uv_scale / 2, textures.uv_offset / 2, finish)
+    return TextureSet(
+        colors, normals, textures.uv_scale / 2, textures.uv_offset / 2, roughness_metallic
+    )
 
 
 def _append_mirrored(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    wide = np.concatenate([image, image[:, ::-1]], axis=1)
-    return np.concatenate([wide, wide[::-1]])
+    row = np.concatenate([image, image[:, ::-1]], axis=1)
+    return np.concatenate([row, row[::-1]])
 
 
 def _make_bsdf(material: Material, colors: dict[str, Any]) -> dict[str, Any]:
@@ -192,9 +201,9 @@ def _make_bsdf(material: Material, colors: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_emitter(mi: Any, colors: NDArray[np.uint8], emission: float) -> dict[str, Any]:
-    """Return an emitter that sends out some times a surface's colours."""
-    rgb, single = mi.Bitmap.PixelFormat.RGB, mi.Struct.Type.Float32
-    linear = mi.Bitmap(np.ascontiguousarray(colors)).convert(rgb, single, False)
+    """Return an area emitter with radiance ``emission`` times the surface colours."""
+    rgb, float32 = mi.Bitmap.PixelFormat.RGB, mi.Struct.Type.Float32
+    linear = mi.Bitmap(np.ascontiguousarray(colors)).convert(rgb, float32, False)
     radiance = _make_bitmap(mi, np.array(linear) * np.float32(emission), is_color=False)
     return {"type": "area", "radiance": radiance}
 

@@ -1,4 +1,4 @@
-"""Drawing with light that is path traced; everything else is what a rasterizer sees."""
+"""Rasterizer with path-traced radiance."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from sim2cam.render.rasterizer import PinholeView, Rasterizer, check_channels
 from sim2cam.scene.scene import Scene
 
 SAMPLES_PER_PIXEL = 64
-"""For each pixel."""
+"""Default number of paths per pixel."""
 
 
 class PathTracedRasterizer:
-    """Draws the radiance by Mitsuba and has a rasterizer draw the labels, at the pixels' centres.
+    """Radiance by Mitsuba, all other channels by a rasterizer.
 
-    Mitsuba's own channels are taken at random places of the pixel, and it says nothing of what lies
-    behind the surface seen.
+    Mitsuba samples its channels at random positions in the pixel and has no amodal channel.
 
     Args:
-        label_rasterizer: draws them.
-        samples_per_pixel: for each pixel.
+        label_rasterizer: rasterizer of all channels but the radiance.
+        samples_per_pixel: number of paths per pixel.
 
     Raises:
         BackendError: Mitsuba is not installed.
@@ -38,16 +37,16 @@ class PathTracedRasterizer:
 
     @property
     def name(self) -> str:
-        """The backend, and what draws the labels."""
+        """Backend, and the rasterizer of the labels."""
         return f"mitsuba: {self._version}, {self._samples_per_pixel} paths a pixel; labels by {self._label_rasterizer.name}"
 
     @property
     def channels(self) -> frozenset[Channel]:
-        """The radiance and those of the rasterizer."""
+        """Channels of the rasterizer, and the radiance."""
         return self._label_rasterizer.channels | {"radiance"}
 
     def load(self, scene: Scene) -> None:
-        """Hand a settled scene to both."""
+        """Load a settled scene into the rasterizer and the path tracer."""
         self._label_rasterizer.load(scene)
         self._tracer = PathTracer(scene)
         self._scene_hash = zlib.crc32(scene.to_json().encode())
@@ -55,15 +54,15 @@ class PathTracedRasterizer:
     def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Return channels of a view; see ``Rasterizer``. The radiance has its own samples always."""
+        """Render channels of a view; see ``Rasterizer``. ``samples`` does not affect the radiance."""
         check_channels(self.name, channels, self.channels)
-        found = dict(
+        gbuffer = dict(
             self._label_rasterizer.render(view, set(channels) - {"radiance"}, samples=samples)
         )
         if "radiance" in channels:
-            # other paths for another view: one pattern of noise on all pictures could be learned
+            # a seed per view: a noise pattern shared by all images could be learned
             seed = zlib.crc32(repr(view).encode(), self._scene_hash)
-            found["radiance"] = self._tracer.trace(
+            gbuffer["radiance"] = self._tracer.trace(
                 view, samples_per_pixel=self._samples_per_pixel, seed=seed
             )
-        return found
+        return gbuffer

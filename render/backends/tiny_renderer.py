@@ -1,4 +1,4 @@
-"""Drawing without OpenGL: pybullet's TinyRenderer finds what each pixel sees, numpy shades it."""
+"""CPU rasterizer without OpenGL: visibility by pybullet's TinyRenderer, shading by numpy."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from sim2cam.surfaces.finish import has_relief_or_wear
 Floats = NDArray[np.float32]
 
 _NEAR_M, _FAR_M = 0.02, 20.0
-_DIRECTIONAL_LIGHT_DISTANCE_M = 20.0  # far enough to be parallel, near enough for 32-bit depth
+_DIRECTIONAL_LIGHT_DISTANCE_M = 20.0  # nearly parallel rays, within the precision of 32-bit depth
 _SHADOW_PX = 512
 _SUPERSAMPLING = 2
-_STRIP_ROWS = 128  # rows at a time, so that what is known of them stays in the processor's cache
+_STRIP_ROWS = 128  # rows per strip: intermediate arrays fit the processor cache
 
 
 @dataclass(frozen=True)
 class _TinyBuffers:
-    """What TinyRenderer found.
+    """Output of TinyRenderer.
 
     Attributes:
         colors: (h, w, 3) sRGB reflectance.
-        depth_m: (h, w), 0 where nothing is.
-        body_index: (h, w) index of the body in the scene, -1 where nothing is.
+        depth_m: (h, w), 0 for the background.
+        body_index: (h, w) index of the body in the scene, -1 for the background.
     """
 
     colors: NDArray[np.uint8]
@@ -59,7 +59,7 @@ class _TinyBuffers:
 
 
 class TinyRasterizer:
-    """Draws on the CPU, with nothing but pybullet and numpy.
+    """Rasterizer on the CPU, with pybullet and numpy only.
 
     Raises:
         BackendError: pybullet is not installed.
@@ -71,50 +71,52 @@ class TinyRasterizer:
                 import pybullet
         except ImportError as error:
             raise BackendError(
-                "no pybullet, which draws where there is no OpenGL. Run: pip install pybullet"
+                "rendering without OpenGL needs pybullet. Run: pip install pybullet"
             ) from error
         self._bullet = pybullet
         self._client = -1
 
     @property
     def name(self) -> str:
-        """The backend."""
+        """Backend."""
         return "tiny: pybullet TinyRenderer, shaded by numpy"
 
     @property
     def channels(self) -> frozenset[Channel]:
-        """All but the normals and the parts, of which pybullet says nothing."""
+        """All channels but normals and parts, which pybullet does not provide."""
         return frozenset({"radiance", "depth_m", "bodies", "cover"})
 
     def load(self, scene: Scene) -> None:
-        """Hand bodies to pybullet and draws the shadow maps of a settled scene.
+        """Load a settled scene and render its shadow maps.
 
         Raises:
-            BackendError: its light is a picture, or a body has relief or wear.
+            BackendError: the scene has an environment map, or a body has relief or wear.
         """
         for body in scene.bodies:
             if has_relief_or_wear(body.material):
                 raise BackendError(
-                    f"the rasterizer '{self.name}' has no relief and no wear, as '{body.name}' has. "
-                    "Use one with OpenGL (SIM2CAM_BACKEND=egl), or leave them out."
+                    f"the rasterizer '{self.name}' supports neither relief nor wear (body '{body.name}'). "
+                    "Use OpenGL (SIM2CAM_BACKEND=egl), or leave them out."
                 )
         if scene.environment.environment_map is not None:
             raise BackendError(
-                f"the rasterizer '{self.name}' has no skies from pictures. Use one with OpenGL "
+                f"the rasterizer '{self.name}' does not support environment maps. Use OpenGL "
                 "(SIM2CAM_BACKEND=egl), or leave out [domain.sky]."
             )
-        if self._client >= 0:  # Bullet keeps every texture until its client goes
+        if self._client >= 0:  # Bullet frees textures only with their client
             self._bullet.disconnect(physicsClientId=self._client)
         self._client = self._bullet.connect(self._bullet.DIRECT)
         if self._client < 0:
-            raise BackendError("pybullet has no room for another client. Close some of them.")
+            raise BackendError(
+                "pybullet has reached its maximum number of clients. Close some of them."
+            )
         self._scene = scene
         self._meshes = [build_mesh(body.asset) for body in scene.bodies]
         self._index_by_handle: dict[int, int] = {}
-        solid = [i for i, b in enumerate(scene.bodies) if not isinstance(b.asset, Ground)]
+        solid_indices = [i for i, b in enumerate(scene.bodies) if not isinstance(b.asset, Ground)]
         with tempfile.TemporaryDirectory(prefix="sim2cam-") as folder:
-            self._add_bodies(solid, Path(folder))
-        self._build_lighting(solid)
+            self._add_bodies(solid_indices, Path(folder))
+        self._build_lighting(solid_indices)
         self._ground_planes = [
             GroundPlane(i, body.asset.side_m, body.pose, build_texture_set(body))
             for i, body in enumerate(scene.bodies)
@@ -124,77 +126,84 @@ class TinyRasterizer:
     def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Return channels of a view; see ``Rasterizer``. The radiance has four samples always."""
+        """Render channels of a view; see ``Rasterizer``. The radiance always has four samples."""
         check_channels(self.name, channels, self.channels)
-        found: dict[Channel, NDArray[Any]] = {}
+        gbuffer: dict[Channel, NDArray[Any]] = {}
         if "radiance" in channels:
-            found["radiance"] = self._render_radiance(view)
+            gbuffer["radiance"] = self._render_radiance(view)
         if set(channels) - {"radiance"}:
-            found |= self._render_labels(view, channels)
-        return found
+            gbuffer |= self._render_labels(view, channels)
+        return gbuffer
 
     def _render_labels(
         self, view: PinholeView, channels: Collection[Channel]
     ) -> dict[Channel, NDArray[Any]]:
-        """Return channels at the pixels' centres."""
-        drawn = self._render_buffers(view)
-        bodies = (drawn.body_index + 1).astype(np.uint32)
-        found: dict[Channel, NDArray[Any]] = {"depth_m": drawn.depth_m, "bodies": bodies}
+        """Return channels at pixel centres."""
+        buffers = self._render_buffers(view)
+        bodies = (buffers.body_index + 1).astype(np.uint32)
+        gbuffer: dict[Channel, NDArray[Any]] = {"depth_m": buffers.depth_m, "bodies": bodies}
         if "cover" in channels:
-            found["cover"] = self._render_amodal_bits(drawn.body_index, view)
-        return {channel: found[channel] for channel in channels if channel in found}
+            gbuffer["cover"] = self._render_amodal_bits(buffers.body_index, view)
+        return {channel: gbuffer[channel] for channel in channels if channel in gbuffer}
 
     def _render_radiance(self, view: PinholeView) -> Floats:
-        """Return linear RGB (h, w, 3): colour of four samples a pixel, light of one inside bodies
-        and of four at their edges.
+        """Return linear RGB (h, w, 3).
+
+        Colour has four samples per pixel; light has one inside bodies and four at their edges.
         """
-        fine = _supersample_view(view)
-        drawn = self._render_buffers(fine)
-        slopes = _compute_inverse_depth_slopes(drawn.depth_m) * np.float32(fine.focal_px)
+        fine_view = _supersample_view(view)
+        buffers = self._render_buffers(fine_view)
+        slopes = _compute_inverse_depth_slopes(buffers.depth_m) * np.float32(fine_view.focal_px)
         strips = []
-        for top in range(0, fine.height, _STRIP_ROWS):
+        for top in range(0, fine_view.height, _STRIP_ROWS):
             rows = slice(top, top + _STRIP_ROWS)
-            strip = _TinyBuffers(drawn.colors[rows], drawn.depth_m[rows], drawn.body_index[rows])
-            sees = replace(fine, height=len(strip.body_index), cy_px=fine.cy_px - top)
-            strips.append(self._shade_strip(strip, slopes[:, rows], sees))
+            strip = _TinyBuffers(
+                buffers.colors[rows], buffers.depth_m[rows], buffers.body_index[rows]
+            )
+            strip_view = replace(
+                fine_view, height=len(strip.body_index), cy_px=fine_view.cy_px - top
+            )
+            strips.append(self._shade_strip(strip, slopes[:, rows], strip_view))
         return np.concatenate(strips)
 
     def _shade_strip(self, buffers: _TinyBuffers, slopes: Floats, view: PinholeView) -> Floats:
-        """Return linear RGB (h, w, 3) of what was drawn with several samples a pixel."""
-        places = _backproject_depth(buffers.depth_m, view)
+        """Return linear RGB (h, w, 3) of supersampled buffers."""
+        positions = _backproject_depth(buffers.depth_m, view)
         colors = buffers.colors
-        for table in self._ground_planes:
-            on_it = (buffers.body_index == table.index).astype(np.uint8)
-            cv2.copyTo(table.sample_colors(places, view.pose), on_it, colors)
+        for plane in self._ground_planes:
+            mask = (buffers.body_index == plane.index).astype(np.uint8)
+            cv2.copyTo(plane.sample_colors(positions, view.pose), mask, colors)
         samples = _group_samples(
-            np.concatenate([places, _compute_normals(places, slopes), _linearize_colors(colors)])
+            np.concatenate(
+                [positions, _compute_normals(positions, slopes), _linearize_colors(colors)]
+            )
         )
-        which = _group_samples(buffers.body_index)  # (4, h, w), samples are (4, 9, h, w)
-        at_edge = (which[1:] != which[0]).any(axis=0)
+        sample_bodies = _group_samples(buffers.body_index)  # (4, h, w), samples are (4, 9, h, w)
+        at_edge = (sample_bodies[1:] != sample_bodies[0]).any(axis=0)
         radiance = self._shade_samples(
-            which[0].ravel(), samples.mean(axis=0).reshape(9, -1), view.pose
+            sample_bodies[0].ravel(), samples.mean(axis=0).reshape(9, -1), view.pose
         )
-        edge = samples[..., at_edge].swapaxes(0, 1).reshape(9, -1)
-        shaded = self._shade_samples(which[:, at_edge].ravel(), edge, view.pose)
-        radiance[:, at_edge.ravel()] = shaded.reshape(3, len(which), -1).mean(axis=1)
+        edge_samples = samples[..., at_edge].swapaxes(0, 1).reshape(9, -1)
+        shaded = self._shade_samples(sample_bodies[:, at_edge].ravel(), edge_samples, view.pose)
+        radiance[:, at_edge.ravel()] = shaded.reshape(3, len(sample_bodies), -1).mean(axis=1)
         return np.ascontiguousarray(radiance.T).reshape(*at_edge.shape, 3)
 
     def _render_amodal_bits(
         self, body_index: NDArray[np.int32], view: PinholeView
     ) -> NDArray[np.uint32]:
-        """Return the bits (h, w, words) of all labelled bodies behind each pixel."""
-        numbers = assign_label_ids(self._scene)
+        """Return channel ``cover`` (h, w, words)."""
+        label_ids = assign_label_ids(self._scene)
         cover = np.zeros((view.height, view.width, count_amodal_words(self._scene)), np.uint32)
         for index, (body, mesh) in enumerate(zip(self._scene.bodies, self._meshes, strict=True)):
-            if body.name in numbers:
-                word, bit = divmod(numbers[body.name] - 1, BITS_PER_WORD)
-                window, whole = rasterize_silhouette(mesh, view.pose.inverse() @ body.pose, view)
-                whole |= body_index[window] == index
-                cover[window][..., word] |= whole.astype(np.uint32) << np.uint32(bit)
+            if body.name in label_ids:
+                word, bit = divmod(label_ids[body.name] - 1, BITS_PER_WORD)
+                window, mask = rasterize_silhouette(mesh, view.pose.inverse() @ body.pose, view)
+                mask |= body_index[window] == index
+                cover[window][..., word] |= mask.astype(np.uint32) << np.uint32(bit)
         return cover
 
     def _add_bodies(self, indices: list[int], folder: Path) -> None:
-        """Give bodies of the scene to pybullet, which reads their colours from files."""
+        """Add bodies to pybullet, which reads textures from files."""
         for index in indices:
             body, mesh = self._scene.bodies[index], self._meshes[index]
             colors, uvs = _unfold_texture(build_texture_set(body), mesh.uvs)
@@ -218,7 +227,7 @@ class TinyRasterizer:
             self._index_by_handle[handle] = index
 
     def _build_lighting(self, casters: list[int]) -> None:
-        """Draw one shadow map for each beam of light."""
+        """Render one shadow map per beam."""
         environment = self._scene.environment
         centre, radius = self._compute_bounding_sphere(casters)
         beams = make_beams(environment, centre, radius)
@@ -229,9 +238,14 @@ class TinyRasterizer:
     def _render_shadow_map(
         self, beam: Beam, centre: NDArray[np.float64], radius: float
     ) -> ShadowMap:
-        sees = fit_shadow_view(beam, centre, radius)
-        eye, target, near, far = sees.eye, sees.target, sees.near_m, sees.far_m
-        focal = _SHADOW_PX / (2 * sees.half_extent)
+        shadow_view = fit_shadow_view(beam, centre, radius)
+        eye, target, near, far = (
+            shadow_view.eye,
+            shadow_view.target,
+            shadow_view.near_m,
+            shadow_view.far_m,
+        )
+        focal = _SHADOW_PX / (2 * shadow_view.half_extent)
         if not beam.is_local:
             eye = centre + beam.location * _DIRECTIONAL_LIGHT_DISTANCE_M
             focal *= _DIRECTIONAL_LIGHT_DISTANCE_M
@@ -254,17 +268,17 @@ class TinyRasterizer:
         return (low + high) / 2, float(np.linalg.norm(high - low) / 2)
 
     def _render_buffers(self, view: PinholeView) -> _TinyBuffers:
-        """Return what is seen of bodies and tables; of the latter without colours."""
-        drawn = self._render_bodies(view, _NEAR_M, _FAR_M)
-        for table in self._ground_planes:
-            depth = table.compute_depth_m(view)
-            nearer = (depth > _NEAR_M) & ((drawn.body_index < 0) | (depth < drawn.depth_m))
-            drawn = _TinyBuffers(
-                drawn.colors,
-                np.where(nearer, depth, drawn.depth_m),
-                np.where(nearer, np.int32(table.index), drawn.body_index),
+        """Return the buffers of bodies and ground planes, without colours of the planes."""
+        buffers = self._render_bodies(view, _NEAR_M, _FAR_M)
+        for plane in self._ground_planes:
+            depth = plane.compute_depth_m(view)
+            is_nearer = (depth > _NEAR_M) & ((buffers.body_index < 0) | (depth < buffers.depth_m))
+            buffers = _TinyBuffers(
+                buffers.colors,
+                np.where(is_nearer, depth, buffers.depth_m),
+                np.where(is_nearer, np.int32(plane.index), buffers.body_index),
             )
-        return drawn
+        return buffers
 
     def _render_bodies(self, view: PinholeView, near_m: float, far_m: float) -> _TinyBuffers:
         to_camera, to_clip = _compute_matrices(view, near_m, far_m)
@@ -280,40 +294,42 @@ class TinyRasterizer:
             lightSpecularCoeff=0,
             renderer=self._bullet.ER_TINY_RENDERER,
         )
-        which = np.full(max(self._index_by_handle, default=0) + 2, -1, np.int32)
-        which[list(self._index_by_handle)] = list(self._index_by_handle.values())
-        seen = which[np.asarray(bodies).reshape(height, width)]  # -1 is the last
-        share = np.asarray(depth, np.float32).reshape(height, width)
-        metres = np.float32(near_m * far_m) / (far_m - np.float32(far_m - near_m) * share)
+        indices = np.full(max(self._index_by_handle, default=0) + 2, -1, np.int32)
+        indices[list(self._index_by_handle)] = list(self._index_by_handle.values())
+        body_index = indices[np.asarray(bodies).reshape(height, width)]  # -1 is the last
+        buffer_depth = np.asarray(depth, np.float32).reshape(height, width)
+        depth_m = np.float32(near_m * far_m) / (far_m - np.float32(far_m - near_m) * buffer_depth)
         rgb = np.asarray(colors, np.uint8).reshape(height, width, 4)[..., :3]
-        metres[seen < 0] = 0
-        return _TinyBuffers(np.ascontiguousarray(rgb), metres, seen)
+        depth_m[body_index < 0] = 0
+        return _TinyBuffers(np.ascontiguousarray(rgb), depth_m, body_index)
 
     def _shade_samples(
         self, body_index: NDArray[np.int32], samples: Floats, camera: Pose
     ) -> Floats:
-        """Return the radiance (3, n) of places, normals and colours (9, n) of bodies (n,)."""
-        places, normals, colors = samples[:3], samples[3:6], samples[6:]
-        turn = camera.rotation().as_matrix().astype(np.float32)
-        nothing = body_index < 0
-        looks = np.array([_get_material_values(body) for body in self._scene.bodies], np.float32)
+        """Return the radiance (3, n) of positions, normals and colours (9, n) on bodies (n,)."""
+        positions, normals, colors = samples[:3], samples[3:6], samples[6:]
+        rotation = camera.rotation().as_matrix().astype(np.float32)
+        is_background = body_index < 0
+        materials = np.array(
+            [_get_material_values(body) for body in self._scene.bodies], np.float32
+        )
         points = SurfacePoints(
-            turn @ places + np.array(camera.position_m, np.float32)[:, None],
-            turn @ _normalize(normals),
-            -turn @ _normalize(places),
+            rotation @ positions + np.array(camera.position_m, np.float32)[:, None],
+            rotation @ _normalize(normals),
+            -rotation @ _normalize(positions),
             colors,
-            *looks.T[:, body_index],
+            *materials.T[:, body_index],
         )
         radiance = shade(points, self._lighting)
-        radiance[:, nothing] = np.array(self._scene.environment.horizon)[:, None]
+        radiance[:, is_background] = np.array(self._scene.environment.horizon)[:, None]
         return radiance
 
-    def _call_bullet(self, function: Any, *args: Any, **named: Any) -> Any:
-        return function(*args, **named, physicsClientId=self._client)
+    def _call_bullet(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs, physicsClientId=self._client)
 
 
 def _supersample_view(view: PinholeView) -> PinholeView:
-    """Return the view with ``_SUPERSAMPLING`` pixels for each, both ways."""
+    """Return the view at ``_SUPERSAMPLING`` times the resolution."""
     n = _SUPERSAMPLING
     return PinholeView(
         view.pose, n * view.width, n * view.height, n * view.focal_px,
@@ -324,9 +340,9 @@ def _supersample_view(view: PinholeView) -> PinholeView:
 def _compute_matrices(
     view: PinholeView, near_m: float, far_m: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return world to OpenGL's camera (y up, z back) and that to clip coordinates, (4, 4) each.
+    """Return the matrices (4, 4) from world to OpenGL camera (y up, z back) and on to clip space.
 
-    TinyRenderer takes its samples at the lower left corners of pixels.
+    TinyRenderer samples at the lower left corners of pixels.
     """
     w, h, f = view.width, view.height, view.focal_px
     to_camera = np.diag([1.0, -1.0, -1.0, 1.0]) @ view.pose.inverse().matrix()
@@ -345,16 +361,19 @@ def _compute_matrices(
 def _unfold_texture(
     textures: TextureSet, uvs: NDArray[np.float64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Return a picture that may simply repeat, and uvs above 0 for it."""
-    turned = uvs * textures.uv_scale + textures.uv_offset
-    if turned.min() >= 0 and turned.max() <= 1:
-        return textures.colors, turned
-    wide = np.concatenate([textures.colors, textures.colors[:, ::-1]], axis=1)
-    return np.concatenate([wide, wide[::-1]]), turned / 2 - np.floor(turned / 2).min(axis=0)
+    """Return colours for plain tiling, and non-negative uvs for them.
+
+    TinyRenderer repeats textures without mirroring.
+    """
+    scaled_uvs = uvs * textures.uv_scale + textures.uv_offset
+    if scaled_uvs.min() >= 0 and scaled_uvs.max() <= 1:
+        return textures.colors, scaled_uvs
+    row = np.concatenate([textures.colors, textures.colors[:, ::-1]], axis=1)
+    return np.concatenate([row, row[::-1]]), scaled_uvs / 2 - np.floor(scaled_uvs / 2).min(axis=0)
 
 
 def _backproject_depth(depth_m: Floats, view: PinholeView) -> Floats:
-    """Return the points (3, h, w) that pixels see, in the camera frame."""
+    """Return the visible points (3, h, w) in the camera frame."""
     x = (np.arange(view.width) - view.cx_px) / view.focal_px
     y = (np.arange(view.height) - view.cy_px) / view.focal_px
     points = [x.astype(np.float32) * depth_m, y.astype(np.float32)[:, None] * depth_m, depth_m]
@@ -362,27 +381,27 @@ def _backproject_depth(depth_m: Floats, view: PinholeView) -> Floats:
 
 
 def _compute_inverse_depth_slopes(depth_m: Floats) -> Floats:
-    """Return by how much 1 / depth grows to the next pixel on the right and below, (2, h, w)."""
-    near = np.divide(1, depth_m, where=depth_m > 0, out=np.zeros_like(depth_m))
-    return np.stack([_compute_differences(near), _compute_differences(near.T).T])
+    """Return the change of 1 / depth to the next pixel on the right and below, (2, h, w)."""
+    inverse_depth = np.divide(1, depth_m, where=depth_m > 0, out=np.zeros_like(depth_m))
+    return np.stack([_compute_differences(inverse_depth), _compute_differences(inverse_depth.T).T])
 
 
 def _compute_differences(values: Floats) -> Floats:
-    """Return how values (h, w) grow to the next in a row, or from the one before if that is less.
+    """Return the forward or backward difference along rows, whichever is smaller.
 
-    So the difference does not reach over the edge of a body.
+    The smaller difference does not cross the edge of a body.
     """
-    steps = np.diff(values, axis=1)
-    after = np.concatenate([steps, steps[:, -1:]], axis=1)
-    before = np.concatenate([steps[:, :1], steps], axis=1)
-    return np.where(np.abs(before) < np.abs(after), before, after)
+    differences = np.diff(values, axis=1)
+    forward = np.concatenate([differences, differences[:, -1:]], axis=1)
+    backward = np.concatenate([differences[:, :1], differences], axis=1)
+    return np.where(np.abs(backward) < np.abs(forward), backward, forward)
 
 
 def _compute_normals(points: Floats, slopes: Floats) -> Floats:
-    """Return vectors (3, h, w) along the normals, towards the camera, of any length.
+    """Return vectors (3, h, w) along the normals, towards the camera, not normalized.
 
-    In a picture of the plane n p = -1, 1 / depth is -n (x, y, 1) for rays (x, y, 1): its slopes
-    (2, h, w) along x and y tell n.
+    On the plane n p = -1, 1 / depth is -n (x, y, 1) for rays (x, y, 1), so its slopes (2, h, w)
+    along x and y give n.
     """
     x, y = -slopes
     depth = np.where(points[2] > 0, points[2], np.float32(1))
@@ -390,25 +409,27 @@ def _compute_normals(points: Floats, slopes: Floats) -> Floats:
 
 
 def _get_material_values(body: Body) -> tuple[float, float, float, float]:
-    """Return roughness, specular, metalness and emission; a body has one look for all its sides."""
+    """Return roughness, specular, metalness and emission of a body."""
     material = body.material
-    metallic = 0.0 if body.asset.kind == "tin" else material.metallic  # most of it is its label
+    metallic = (
+        0.0 if body.asset.kind == "tin" else material.metallic
+    )  # its printed label covers most of it
     return material.roughness, material.specular, metallic, material.emission
 
 
 def _normalize(vectors: Floats) -> Floats:
-    """Return vectors (3, n) at length 1."""
+    """Return vectors (3, n) scaled to length 1."""
     x, y, z = vectors
     lengths = np.sqrt(x * x + y * y + z * z)
     return np.asarray(vectors / np.maximum(lengths, np.float32(1e-20)), dtype=np.float32)
 
 
 def _linearize_colors(colors: NDArray[np.uint8]) -> Floats:
-    """Return the linear values (3, h, w) of colours (h, w, 3)."""
+    """Return linear values (3, h, w) of sRGB colours (h, w, 3)."""
     return np.stack([images.SRGB_TO_LINEAR[colors[..., i]] for i in range(3)])
 
 
 def _group_samples(samples: NDArray[Any]) -> NDArray[Any]:
-    """Return samples (..., n h, n w) as (n n, ..., h, w)."""
+    """Rearrange samples (..., n h, n w) to (n n, ..., h, w)."""
     n = _SUPERSAMPLING
     return np.stack([samples[..., i::n, j::n] for i in range(n) for j in range(n)])

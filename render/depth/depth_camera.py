@@ -1,4 +1,4 @@
-"""Depth cameras: what each kind reads of a view, and its 16-bit pictures."""
+"""Depth images of all kinds of depth cameras, in 16 bits."""
 
 from __future__ import annotations
 
@@ -34,25 +34,24 @@ _INPUT_CHANNELS: tuple[Channel, ...] = ("radiance", "depth_m", "normals")
 
 
 def render_sensor_depth(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> NDArray[np.uint16]:
-    """Return what the depth camera of a camera reads (h, w), in its unit, 0 where it reads nothing.
+    """Render the depth image (h, w) of a depth camera, in its depth unit; 0 without a reading.
 
-    It measures in the undistorted view that the lens's picture is made from; each pixel of the
-    picture has the reading nearest to where it looks. The lamp is the only light meanwhile, and all
-    stands as in the middle of the camera's exposure.
+    The depth camera measures the undistorted view under the lens; each pixel of the image takes
+    the nearest reading. The infrared lamp is the only light, and nothing moves.
 
     Args:
-        scene: settled.
+        scene: settled scene.
         camera: one of its cameras.
-        rasterizer: with the scene loaded, as it is again afterwards.
+        rasterizer: rasterizer that has loaded the scene; the scene is loaded again afterwards.
 
     Raises:
         UsageError: the camera has no depth camera.
-        LensError: no single view shows what the lens sees.
-        BackendError: the rasterizer cannot give normals.
+        LensError: the field of view needs more than one undistorted view.
+        BackendError: the rasterizer does not support normals.
     """
     if camera.depth_camera is None:
         raise UsageError(
-            "the camera has no depth camera. Give it one, or its recipe a [domain.depth_camera]."
+            "the camera has no depth camera. Add one, or [domain.depth_camera] to the recipe."
         )
     optics = build_optics(camera)
     if optics.pinhole is not None:
@@ -60,15 +59,15 @@ def render_sensor_depth(scene: Scene, camera: Camera, rasterizer: Rasterizer) ->
         return to_uint16(depth, camera.depth_camera.depth_unit_m)
     if len(optics.patches) != 1:
         raise LensError(
-            "the lens sees too wide for a depth camera, which has one flat picture. Use a "
-            "narrower field or leave out sensor_depth."
+            "the field of view of the lens is too wide for a depth camera. Use a narrower one, or "
+            "leave out sensor_depth."
         )
-    face = optics.patches[0]
-    view, places = face.make_view(1, _MARGIN_PX)
-    x, y = np.rint(places).astype(np.intp)
-    depth = _measure_view(scene, view, camera.depth_camera, rasterizer)[y, x] * face.depth_scale
-    picture = depth.reshape(camera.height, camera.width)
-    return to_uint16(picture, camera.depth_camera.depth_unit_m)
+    patch = optics.patches[0]
+    view, positions = patch.make_view(1, _MARGIN_PX)
+    x, y = np.rint(positions).astype(np.intp)
+    depth = _measure_view(scene, view, camera.depth_camera, rasterizer)[y, x] * patch.depth_scale
+    image = depth.reshape(camera.height, camera.width)
+    return to_uint16(image, camera.depth_camera.depth_unit_m)
 
 
 def _measure_view(
@@ -76,20 +75,20 @@ def _measure_view(
 ) -> Floats:
     rasterizer.load(light_by_infrared_lamp(scene, view))
     try:
-        drawn = rasterizer.render(view, _INPUT_CHANNELS)
+        gbuffer = rasterizer.render(view, _INPUT_CHANNELS)
     finally:
         rasterizer.load(scene)
-    seen = DepthCameraInput(
-        drawn["depth_m"], compute_returned_light(drawn["radiance"]), drawn["normals"]
+    inputs = DepthCameraInput(
+        gbuffer["depth_m"], compute_returned_light(gbuffer["radiance"]), gbuffer["normals"]
     )
-    return measure_depth(view, seen, camera)
+    return measure_depth(view, inputs, camera)
 
 
 def measure_depth(view: PinholeView, inputs: DepthCameraInput, camera: AnyDepthCamera) -> Floats:
-    """Return the depth (h, w) float32 that the camera reads, 0 where it reads none. Deterministic.
+    """Return the measured depth (h, w) float32, 0 without a reading. Deterministic.
 
     Raises:
-        UsageError: an array is not of the view's size.
+        UsageError: an array does not have the size of the view.
     """
     check_inputs(view, inputs)
     if isinstance(camera, StructuredLight):
@@ -100,11 +99,11 @@ def measure_depth(view: PinholeView, inputs: DepthCameraInput, camera: AnyDepthC
 
 
 def to_uint16(depth_m: Floats, depth_unit_m: float) -> NDArray[np.uint16]:
-    """Return depths (h, w) in whole units; 0, no reading, where 16 bits do not reach."""
+    """Convert depths (h, w) to whole units; 0, no reading, beyond 16 bits."""
     units = np.rint(depth_m / np.float64(depth_unit_m))
     return np.where(units <= UINT16_MAX, units, 0).astype(np.uint16)
 
 
 def from_uint16(units: NDArray[np.uint16], depth_unit_m: float) -> Floats:
-    """Return the depths (h, w) in metres; inverse of ``to_uint16`` up to half a unit."""
+    """Convert units (h, w) to metres; inverse of ``to_uint16`` up to half a unit."""
     return (units * np.float64(depth_unit_m)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Infrared light of a camera's own lamp: what comes back from each point that it sees."""
+"""Infrared light of a depth camera's lamp that returns from each visible point."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from sim2cam.scene.scene import Scene
 Floats = NDArray[np.float32]
 
 _BLACK = (0.0, 0.0, 0.0)
-_UNIT_LAMP = (math.pi,) * 3  # gives radiance 1 to a white matt surface that faces it 1 m away
+_UNIT_LAMP = (math.pi,) * 3  # radiance 1 from a white matt surface that faces it at 1 m
 
 
 @dataclass(frozen=True)
 class DepthCameraInput:
-    """What stands before a depth camera, pixel by pixel.
+    """Rendered input of a depth camera model.
 
     Attributes:
-        depth_m: (h, w) along the optical axis, 0 where nothing is.
-        returned_light: (h, w) light of the lamp that comes back; 1 from a white matt surface that faces
-            the camera 1 m away.
-        normals: (h, w, 3) unit vectors in the camera frame; without them every surface counts as
-            facing the camera where it matters how it lies.
+        depth_m: (h, w) along the optical axis, 0 for the background.
+        returned_light: (h, w) returned light of the lamp; 1 from a white matt surface that faces
+            the camera at 1 m.
+        normals: (h, w, 3) unit vectors in the camera frame; None if all surfaces face the camera.
     """
 
     depth_m: Floats
@@ -37,19 +36,19 @@ class DepthCameraInput:
 
 
 def light_by_infrared_lamp(scene: Scene, view: PinholeView) -> Scene:
-    """Return the scene with a lamp at the lens for its only light.
+    """Return the scene with a lamp at the lens as the only light.
 
-    Drawn, its ``radiance`` is what ``compute_returned_light`` wants: with glints, grazing light and falloff.
+    Its rendered ``radiance`` is the input of ``compute_returned_light``.
     """
     lamp = PointLight(view.pose.position_m, _UNIT_LAMP)
     return replace(scene, environment=Environment(_BLACK, _BLACK, (), (lamp,)))
 
 
 def compute_returned_light(radiance: Floats) -> Floats:
-    """Return the returned light (h, w) for the linear RGB radiance (h, w, 3) of a flashlit scene.
+    """Return the returned light (h, w) of the linear RGB radiance (h, w, 3) under the lamp.
 
-    Infrared is taken to be returned as the best returned colour: most dyes are clear there, while
-    what is black with soot stays black. Our choice, for want of spectra.
+    Infrared reflectance is approximated by the brightest colour channel: most dyes are transparent
+    to infrared, while carbon black is not.
     """
     return np.asarray(radiance.max(axis=-1), dtype=np.float32)
 
@@ -57,23 +56,23 @@ def compute_returned_light(radiance: Floats) -> Floats:
 def compute_lambertian_return(
     view: PinholeView, depth_m: Floats, reflectance: Floats, normals: Floats | None = None
 ) -> Floats:
-    """Return the returned light (h, w) of matt surfaces, by Lambert's law and the distance.
+    """Return the returned light (h, w) of matt surfaces, by Lambert's and the inverse-square law.
 
     Args:
-        view: the camera.
-        depth_m: (h, w), 0 where nothing is.
+        view: view of the camera.
+        depth_m: (h, w), 0 for the background.
         reflectance: (h, w), 0 to 1.
-        normals: (h, w, 3) as ``Seen`` has them.
+        normals: (h, w, 3) unit vectors in the camera frame; None if all surfaces face the camera.
     """
-    seen = DepthCameraInput(depth_m, reflectance, normals)
+    inputs = DepthCameraInput(depth_m, reflectance, normals)
     distance = np.where(depth_m > 0, depth_m * compute_ray_lengths(view), np.inf)
     return np.asarray(
-        reflectance * compute_incidence_cosines(view, seen) / distance**2, dtype=np.float32
+        reflectance * compute_incidence_cosines(view, inputs) / distance**2, dtype=np.float32
     )
 
 
 def compute_ray_lengths(view: PinholeView) -> Floats:
-    """Return the distance (h, w) of points over their depth."""
+    """Return the ratio (h, w) of distance to depth."""
     x, y = _make_ray_grid(view)
     return np.asarray(np.sqrt(x * x + y * y + 1), dtype=np.float32)
 
@@ -88,24 +87,20 @@ def compute_incidence_cosines(view: PinholeView, inputs: DepthCameraInput) -> Fl
 
 
 def check_inputs(view: PinholeView, inputs: DepthCameraInput) -> None:
-    """Refuse arrays that are not of the view's size.
-
-    Raises:
-        UsageError: naming the array.
-    """
+    """Raise UsageError if an array does not have the size of the view."""
     size = (view.height, view.width)
     expected = {"depth_m": size, "returned_light": size, "normals": (*size, 3)}
     for name, shape in expected.items():
         array = getattr(inputs, name)
         if array is not None and array.shape != shape:
             raise UsageError(
-                f"{name} is {array.shape}, but the view is {view.width}x{view.height}: "
-                f"give it as {shape}."
+                f"{name} has shape {array.shape}, but the view is {view.width}x{view.height}. "
+                f"Expected shape: {shape}."
             )
 
 
 def _make_ray_grid(view: PinholeView) -> tuple[Floats, Floats]:
-    """Return x (1, w) and y (h, 1) of the points seen at a depth of 1."""
+    """Return x (1, w) and y (h, 1) of the pixel rays at depth 1."""
     x = (np.arange(view.width, dtype=np.float32) - view.cx_px) / view.focal_px
     y = (np.arange(view.height, dtype=np.float32) - view.cy_px) / view.focal_px
     return x.astype(np.float32)[None, :], y.astype(np.float32)[:, None]

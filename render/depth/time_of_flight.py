@@ -1,7 +1,7 @@
-"""Time of flight: depth from the phase of modulated light, counted in electrons.
+"""Time-of-flight depth camera: depth from the phase of modulated light, in electrons.
 
-The light of each pixel is a complex number: how much is modulated, and by what phase it is late.
-Blur and scatter add such numbers, so that a pixel on an edge reads a depth between.
+The light of a pixel is a complex number of modulated amplitude and phase. Blur and scatter add
+these numbers, so a pixel on an edge reads an intermediate depth.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ Floats = NDArray[np.float32]
 def measure_time_of_flight(
     view: PinholeView, inputs: DepthCameraInput, camera: TimeOfFlight
 ) -> Floats:
-    """Return the depth (h, w) that is read, 0 where none is. Deterministic.
+    """Return the measured depth (h, w), 0 without a reading. Deterministic.
 
-    The noise is that of four samples a period: a standard deviation of c / (4 pi f) sqrt(B / 2) / A
-    for A modulated of B electrons a sample (Lange and Seitz 2001, "Solid-state time-of-flight range
-    camera"). Several frequencies are taken to count whole periods without mistakes. Light that
-    arrives by way of other surfaces is not modelled: the depth map does not know it.
+    The noise is that of four samples per period: a standard deviation of
+    c / (4 pi f) sqrt(B / 2) / A for A modulated of B electrons per sample (Lange and Seitz 2001,
+    "Solid-state time-of-flight range camera"). Phase unwrapping is assumed to be free of errors.
+    Multipath interference is not modelled.
     """
-    slant = compute_ray_lengths(view)
-    distance = inputs.depth_m * slant
+    ray_lengths = compute_ray_lengths(view)
+    distance = inputs.depth_m * ray_lengths
     signal, ambient = _collect_electrons(distance, inputs.returned_light, camera)
     radians_per_m = np.float32(4 * np.pi * camera.modulation_hz / SPEED_OF_LIGHT_M_S)
-    turn = np.exp(1j * radians_per_m * distance)
-    modulated = camera.modulation_contrast * signal * turn
+    phasor = np.exp(1j * radians_per_m * distance)
+    modulated = camera.modulation_contrast * signal * phasor
     arriving = _apply_lens_blur(modulated.real, camera) + 1j * _apply_lens_blur(
         modulated.imag, camera
     )
     charge = _apply_lens_blur(signal + ambient, camera)
 
     measured = arriving + _sample_noise(charge, camera)
-    late_m = np.angle(measured * turn.conj()) / radians_per_m
-    read = np.mod(distance + late_m, np.float32(camera.ambiguity_m)) / slant
-    good = (np.abs(measured) >= camera.min_amplitude_e) & (charge <= camera.full_well_e)
-    good &= (read >= camera.min_range_m) & (read <= camera.max_range_m) & (inputs.depth_m > 0)
-    return np.where(good, read, np.float32(0))
+    error_m = np.angle(measured * phasor.conj()) / radians_per_m
+    depth = np.mod(distance + error_m, np.float32(camera.ambiguity_m)) / ray_lengths
+    is_valid = (np.abs(measured) >= camera.min_amplitude_e) & (charge <= camera.full_well_e)
+    is_valid &= (depth >= camera.min_range_m) & (depth <= camera.max_range_m) & (inputs.depth_m > 0)
+    return np.where(is_valid, depth, np.float32(0))
 
 
 def _collect_electrons(
     distance: Floats, returned: Floats, camera: TimeOfFlight
 ) -> tuple[Floats, Floats]:
-    """Return electrons (h, w) of the lamp and of other light, before the lens mixes them."""
+    """Return electrons (h, w) of the lamp and of ambient light, before lens blur."""
     lit = np.where(distance > 0, returned, np.float32(0))
-    # Without the falloff, the light that comes back is about the reflectance.
+    # without the inverse-square falloff, returned light is about the reflectance
     reflectance = np.minimum(lit * distance * distance, 1)
     return _as_float32(camera.signal_e * lit), _as_float32(camera.ambient_e * reflectance)
 
 
 def _apply_lens_blur(light: Floats, camera: TimeOfFlight) -> Floats:
-    """Return the light (h, w) behind the lens."""
+    """Return the light (h, w) after blur and scatter of the lens."""
     sharp = light
     if camera.blur_px > 0:
         edge = cv2.BORDER_REPLICATE
@@ -68,7 +68,7 @@ def _apply_lens_blur(light: Floats, camera: TimeOfFlight) -> Floats:
 
 
 def _sample_noise(charge: Floats, camera: TimeOfFlight) -> NDArray[np.complex64]:
-    """Return the noise (h, w) of what the four samples make: I and Q, half a difference each."""
+    """Return the noise (h, w) of I + iQ, each half a difference of two samples."""
     rng = np.random.default_rng(camera.noise_seed)
     normal = rng.standard_normal((2, *charge.shape), dtype=np.float32)
     sigma = np.sqrt((charge + np.float32(camera.read_noise_e**2)) / 2)

@@ -1,4 +1,4 @@
-"""Labels of objects beyond boxes: whole masks, keypoints, and which objects hide which."""
+"""Amodal masks, keypoints and occlusions of labelled objects."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from sim2cam.scene.symmetry import get_keypoints
 ObjectLabels = Sequence[ObjectLabel]
 
 _MIN_VISIBLE_COSINE = (
-    0.1  # between a face's normal and sight: flatter, no picture shows what is on it
+    0.1  # between normal and line of sight; faces at flatter angles are unreadable
 )
 
 
 def add_amodal_masks(
     labels: ObjectLabels, amodal_bits: NDArray[np.uint32]
 ) -> tuple[ObjectLabel, ...]:
-    """Return the labels with the masks of whole objects.
+    """Return labels with amodal masks.
 
     Args:
-        labels: of one picture.
-        amodal_bits: (h, w, words) of it, as the G-buffer has it.
+        labels: labels of one image.
+        amodal_bits: (h, w, words), channel ``cover`` of its G-buffer.
     """
     return tuple(
         replace(
@@ -51,66 +51,66 @@ def add_amodal_masks(
 
 
 def add_keypoints(labels: ObjectLabels, view: RenderedView) -> tuple[ObjectLabel, ...]:
-    """Return the labels with their objects' keypoints.
+    """Return labels with keypoints.
 
     Args:
-        labels: of one picture.
-        view: the same picture.
+        labels: labels of one image.
+        view: rendered view of that image.
     """
-    names = {number: name for name, number in assign_label_ids(view.scene).items()}
+    names = {label_id: name for name, label_id in assign_label_ids(view.scene).items()}
     bodies = {body.name: body for body in view.scene.bodies}
-    found = []
+    labelled = []
     for label in labels:
         body = bodies[names[label.instance_id or 0]]
         points = get_keypoints(body.asset)
         tracks = project_body_points(
             np.array(list(points.values())).reshape(-1, 3), body.name, view
         )
-        outward = _compute_keypoint_normals(body.asset)
-        seen = tuple(
-            _make_keypoint(name, point, outward[name], where, label, view)
-            for (name, point), where in zip(points.items(), tracks, strict=True)
+        normals = _compute_keypoint_normals(body.asset)
+        keypoints = tuple(
+            _make_keypoint(name, point, normals[name], projection, label, view)
+            for (name, point), projection in zip(points.items(), tracks, strict=True)
         )
-        found.append(replace(label, keypoints=seen))
-    return tuple(found)
+        labelled.append(replace(label, keypoints=keypoints))
+    return tuple(labelled)
 
 
 def find_occlusions(
     labels: ObjectLabels, ids: NDArray[np.uint16], amodal_bits: NDArray[np.uint32]
 ) -> tuple[Occlusion, ...]:
-    """Return which of the labelled objects hide which, and in how many pixels.
+    """Return the pairs of occluding and occluded objects, with pixel counts.
 
     Args:
-        labels: of one picture.
-        ids: (h, w) instance ids of it.
-        amodal_bits: (h, w, words) of it, as the G-buffer has it.
+        labels: labels of one image.
+        ids: (h, w) instance ids.
+        amodal_bits: (h, w, words), channel ``cover`` of the G-buffer.
     """
-    seen = {label.instance_id for label in labels}
+    visible_ids = {label.instance_id for label in labels}
     return tuple(
         Occlusion(front, back, pixels)
         for (front, back), pixels in count_occluded_pixels(ids, amodal_bits).items()
-        if back in seen
+        if back in visible_ids
     )
 
 
 @functools.lru_cache(maxsize=1024)
 def _compute_keypoint_normals(asset: Asset) -> dict[str, Vec3]:
-    """Return which way the surface faces at each keypoint of an asset, in its own frame."""
+    """Return the surface normal at each keypoint of an asset, in its own frame."""
     points = get_keypoints(asset)
     if isinstance(asset, Board):
         return dict.fromkeys(points, (0.0, 0.0, 1.0))
     if not isinstance(asset, MeshFile) or not points:
-        return points  # faces look away from the origin
+        return points  # normals point away from the origin
     from trimesh.triangles import closest_point
 
     mesh = build_mesh(asset)
     corners = mesh.vertices_m[mesh.faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    found = {}
+    keypoint_normals = {}
     for name, point in points.items():
-        away = closest_point(corners, np.tile(point, (len(corners), 1))) - point
-        found[name] = vec3(normals[np.argmin((away**2).sum(axis=1))])
-    return found
+        offsets = closest_point(corners, np.tile(point, (len(corners), 1))) - point
+        keypoint_normals[name] = vec3(normals[np.argmin((offsets**2).sum(axis=1))])
+    return keypoint_normals
 
 
 def _make_keypoint(
@@ -121,14 +121,17 @@ def _make_keypoint(
     label: ObjectLabel,
     view: RenderedView,
 ) -> Keypoint:
-    """Return a keypoint; the depth buffer alone cannot tell a face from one just behind its edge."""
+    """Return a keypoint, visible only if its surface faces the camera.
+
+    The depth test alone also accepts faces just behind the edge of a visible one.
+    """
     x, y = projection.pixel
     height, width = view.gbuffer["bodies"].shape
     if not (-0.5 <= x < width - 0.5 and -0.5 <= y < height - 0.5):
         return Keypoint(name, (0.0, 0.0), 0, point_m)
     assert label.pose is not None
-    sight = label.pose.apply(np.array([point_m]))[0]
+    position = label.pose.apply(np.array([point_m]))[0]
     normal = label.pose.rotation().apply(surface_normal)
-    cosine = -normal @ sight / (np.linalg.norm(normal) * np.linalg.norm(sight))
+    cosine = -normal @ position / (np.linalg.norm(normal) * np.linalg.norm(position))
     visibility: Literal[1, 2] = 2 if projection.visible and cosine > _MIN_VISIBLE_COSINE else 1
     return Keypoint(name, projection.pixel, visibility, point_m)

@@ -1,4 +1,4 @@
-"""Two eyes: the right one beside the camera, and where it sees what the left one sees."""
+"""Stereo pairs: the right camera, disparity and shared visibility."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from sim2cam.seeds import derive_seed
 
 @dataclass(frozen=True)
 class StereoGroundTruth:
-    """Where the right eye sees what the left one sees.
+    """Stereo ground truth of the left image.
 
     Attributes:
-        disparity: (h, w) float32, pixels to the left; 0 where nothing is.
-        shared: (h, w) uint16, 1 where it sees the point, 0 where that is hidden or outside.
+        disparity: (h, w) float32, pixels to the left; 0 for the background.
+        shared: (h, w) uint16, 1 where the right camera sees the point, 0 where it is occluded or
+            outside the image.
     """
 
     disparity: NDArray[np.float32]
@@ -33,16 +34,16 @@ class StereoGroundTruth:
 
 
 def make_right_camera(camera: Camera) -> Camera:
-    """Return the right eye of a camera with two: of the same make, with noise and dirt of its own.
+    """Return the right camera of a stereo pair, with its own noise and dirt.
 
-    Both are fixed to one another, so that where the camera turns, the right eye goes its own way.
+    The pair is rigid: a rotation of the left camera adds to the velocity of the right one.
 
     Raises:
-        UsageError: the camera has one eye.
+        UsageError: the camera has no baseline.
     """
     if camera.baseline_m is None:
         raise UsageError(
-            "the camera has one eye. Give it a baseline_m, or its recipe a [domain.stereo]."
+            "the camera has no stereo baseline. Set its baseline_m, or add [domain.stereo] to the recipe."
         )
     pose = camera.pose @ Pose(position_m=(camera.baseline_m, 0.0, 0.0))
     twist = camera.twist and _offset_twist(
@@ -53,7 +54,7 @@ def make_right_camera(camera: Camera) -> Camera:
 
 
 def _reseed_sensor(sensor: Sensor) -> Sensor:
-    """Return one of the same make, whose noise and pixels are others."""
+    """Return the sensor with other seeds of noise and fixed pattern."""
     mosaic = sensor.mosaic and replace(
         sensor.mosaic, pattern_seed=derive_seed(sensor.mosaic.pattern_seed, "right")
     )
@@ -61,7 +62,7 @@ def _reseed_sensor(sensor: Sensor) -> Sensor:
 
 
 def _reseed_glass(glass: LensEffects) -> LensEffects:
-    """Return one of the same make, with smears and drops of its own."""
+    """Return the lens effects with other seeds of dirt and droplets."""
     dirt, drops = glass.dirt, glass.droplets
     return replace(
         glass,
@@ -71,26 +72,26 @@ def _reseed_glass(glass: LensEffects) -> LensEffects:
 
 
 def _offset_twist(twist: Twist, offset_m: NDArray[np.float64]) -> Twist:
-    """Return how a point beside the origin of a moving frame moves with it."""
-    swung = np.cross(twist.spin_rad_s, offset_m)
-    return replace(twist, velocity_m_s=vec3(np.add(twist.velocity_m_s, swung)))
+    """Return the twist of a moving frame at an offset from its origin."""
+    tangential = np.cross(twist.spin_rad_s, offset_m)
+    return replace(twist, velocity_m_s=vec3(np.add(twist.velocity_m_s, tangential)))
 
 
 def compute_stereo_ground_truth(left: RenderedView, right: RenderedView) -> StereoGroundTruth:
-    """Return the disparity of the left eye's picture.
+    """Return disparity and shared visibility of the left image.
 
     Args:
-        left: its picture.
-        right: that of its right eye.
+        left: view of the left camera.
+        right: view of the right camera.
 
     Raises:
-        LensError: the lens bends, so that points do not move along the rows.
+        LensError: the lens is not a pinhole, so points do not move along rows.
     """
     view = build_optics(left.camera).pinhole
     if view is None or left.camera.baseline_m is None:
         raise LensError(
-            "disparity needs a pinhole lens of one focal length: under any other, points do not "
-            "move along rows. Set the coefficients of [domain.lens] to 0."
+            "disparity needs a pinhole lens with fx = fy, so that points move along rows. "
+            "Set the coefficients of [domain.lens] to 0."
         )
     return StereoGroundTruth(
         convert_depth_disparity(left.gbuffer["depth_m"], view.focal_px, left.camera.baseline_m),

@@ -1,4 +1,4 @@
-"""How much of a body lies beyond the edge of a picture."""
+"""Truncation of objects by the image border."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sim2cam.scene.scene import Body
 
 
 def compute_truncation(body: Body, camera: Camera, amodal_box: Box) -> float | None:
-    """Return the share of a body's outline that lies beyond the picture's edge, 0 to 1.
+    """Return the share of a body's area that lies outside the image, 0 to 1.
 
-    The outline is the hull of the mesh's corners in the picture's plane. None where the lens does not see
+    The area is that of the convex hull of the projected vertices. None if the lens cannot project
     all of them.
 
     Args:
-        body: where it is.
-        camera: that sees some of it.
-        amodal_box: of what of it lies in the picture, pixels.
+        body: body at its pose.
+        camera: camera of the image.
+        amodal_box: amodal box of the body inside the image, pixels.
     """
     if is_inside_image(amodal_box, camera.width, camera.height):
         return 0.0
@@ -29,7 +29,7 @@ def compute_truncation(body: Body, camera: Camera, amodal_box: Box) -> float | N
         return None
     pixels = camera.lens.project(corners) + 0.5
     hull = cv2.convexHull(pixels.astype(np.float32))
-    right, low = camera.width, camera.height
-    picture = np.array([[0, 0], [right, 0], [right, low], [0, low]], np.float32)
-    whole, inside = cv2.contourArea(hull), cv2.intersectConvexConvex(hull, picture)[0]
-    return float(np.clip(1 - inside / whole, 0, 1)) if whole > 0 else None
+    right, bottom = camera.width, camera.height
+    image_corners = np.array([[0, 0], [right, 0], [right, bottom], [0, bottom]], np.float32)
+    area, inside = cv2.contourArea(hull), cv2.intersectConvexConvex(hull, image_corners)[0]
+    return float(np.clip(1 - inside / area, 0, 1)) if area > 0 else None

@@ -1,1 +1,1 @@
-"""Light as beams, and how surfaces throw it back."""
+"""Light sources as beams, and reflection models."""

@@ -1,7 +1,7 @@
-"""Mirrors that are rough: microfacets after GGX (Walter et al. 2007), which hide each other by height.
+"""GGX microfacet reflection (Walter et al. 2007) with height-correlated masking and shadowing.
 
-What they reflect of an even environment is f0 times one number plus another (the split sum of Karis
-2013, "Real shading in Unreal Engine 4"): both depend on roughness and direction alone.
+A uniform environment reflects f0 times a scale plus a bias, which depend on roughness and direction
+only (split sum of Karis 2013, "Real shading in Unreal Engine 4").
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ _MIN_COSINE = 1e-3
 
 @functools.cache
 def compute_split_sum_table() -> NDArray[np.float32]:
-    """Return the factor of f0 and what is added to it, (n, n, 2).
+    """Return scale and bias of f0, (n, n, 2).
 
-    Row i is for the roughness i / (n - 1), column j for the cosine j / (n - 1) between the eye and
-    the normal.
+    Row i is roughness i / (n - 1); column j is the cosine j / (n - 1) between view and normal.
     """
-    steps = np.linspace(0, 1, TABLE_SIZE)
+    levels = np.linspace(0, 1, TABLE_SIZE)
     return np.array(
-        [[_integrate_split_sum(rough, nv) for nv in steps] for rough in steps], np.float32
+        [
+            [_integrate_split_sum(roughness, cos_view) for cos_view in levels]
+            for roughness in levels
+        ],
+        np.float32,
     )
 
 
 def interpolate_split_sum(
     roughness: NDArray[np.float32], cos_view: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the two numbers, (n,) each, for roughnesses and cosines (n,) of 0 to 1, interpolated."""
+    """Return scale and bias of f0, (n,) each, at roughnesses and view cosines (n,) in 0 to 1."""
     last = TABLE_SIZE - 1
     row, column = roughness * last, cos_view * last
     i = np.minimum(row.astype(np.int32), last - 1)
@@ -54,7 +57,7 @@ def _interpolate_table(
     row_fractions: NDArray[np.float32],
     column_fractions: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Return what a table (n n,) holds ``row_fractions`` and ``column_fractions`` of its entries ``indices``."""
+    """Interpolate a flat table (n n,) bilinearly, at fractions after entries ``indices``."""
     above = table[indices] * (1 - column_fractions) + table[indices + 1] * column_fractions
     below = (
         table[indices + TABLE_SIZE] * (1 - column_fractions)
@@ -64,10 +67,10 @@ def _interpolate_table(
 
 
 def compute_smith_masking(cos_light: Floats, cos_view: Floats, alpha_squared: Floats) -> Floats:
-    """Return 4 nl nv over twice the share that is neither shadowed nor masked (Heitz 2014).
+    """Return 2 nl nv / G, with G the height-correlated Smith term (Heitz 2014).
 
     Args:
-        cos_light, cos_view: (n,) cosines of light and eye with the normal.
+        cos_light, cos_view: (n,) cosines nl and nv of light and view with the normal.
         alpha_squared: (n,) squared width of the distribution of normals.
     """
     return np.asarray(
@@ -77,21 +80,29 @@ def compute_smith_masking(cos_light: Floats, cos_view: Floats, alpha_squared: Fl
 
 
 def _integrate_split_sum(roughness: float, cos_view: float) -> tuple[float, float]:
-    """Return the two numbers by drawing facets where most of them look."""
+    """Return scale and bias of f0 by importance sampling of the GGX distribution."""
     cos_view = max(cos_view, _MIN_COSINE)
-    wide = max(roughness, 1e-2) ** 4
-    i = np.arange(_SAMPLES)
-    share, turn = (i + 0.5) / _SAMPLES, 2 * math.pi * ((i * 0.5 * (1 + math.sqrt(5))) % 1)
-    nh = np.sqrt((1 - share) / (1 + (wide - 1) * share))
-    vh = math.sqrt(1 - cos_view * cos_view) * np.sqrt(1 - nh * nh) * np.cos(turn) + cos_view * nh
+    alpha_squared = max(roughness, 1e-2) ** 4
+    index = np.arange(_SAMPLES)
+    quantile, angle = (
+        (index + 0.5) / _SAMPLES,
+        2 * math.pi * ((index * 0.5 * (1 + math.sqrt(5))) % 1),
+    )
+    nh = np.sqrt((1 - quantile) / (1 + (alpha_squared - 1) * quantile))
+    vh = math.sqrt(1 - cos_view * cos_view) * np.sqrt(1 - nh * nh) * np.cos(angle) + cos_view * nh
     nl = 2 * vh * nh - cos_view
-    lit = (nl > 0) & (vh > 0)
-    nl, nh, vh = nl[lit], nh[lit], vh[lit]
+    is_lit = (nl > 0) & (vh > 0)
+    nl, nh, vh = nl[is_lit], nh[is_lit], vh[is_lit]
     weight = (
         2
         * nl
         * vh
-        / (nh * compute_smith_masking(nl, np.full_like(nl, cos_view), np.full_like(nl, wide)))
+        / (
+            nh
+            * compute_smith_masking(nl, np.full_like(nl, cos_view), np.full_like(nl, alpha_squared))
+        )
     )
-    edge = (1 - vh) ** 5  # Schlick 1994
-    return float((weight * (1 - edge)).sum() / _SAMPLES), float((weight * edge).sum() / _SAMPLES)
+    fresnel = (1 - vh) ** 5  # Schlick 1994
+    return float((weight * (1 - fresnel)).sum() / _SAMPLES), float(
+        (weight * fresnel).sum() / _SAMPLES
+    )

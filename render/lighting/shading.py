@@ -1,6 +1,6 @@
-"""Shading on the CPU: the light that points of a surface send to the eye.
+"""Shading of surface points on the CPU.
 
-The same terms as ``shaders/light.frag``, but for the relief of the marks on dice.
+The terms are those of ``shaders/light.frag``, without normal maps.
 """
 
 from __future__ import annotations
@@ -27,20 +27,18 @@ from sim2cam.scene.light import Environment
 
 Floats = NDArray[np.float32]
 
-_SPECULAR_OCCLUSION = 0.7  # how much of what hides the sky hides its reflections too
-_BLOCK_POINTS = (
-    1 << 14
-)  # points at a time, so that what is known of them stays in the processor's cache
+_SPECULAR_OCCLUSION = 0.7  # share of sky occlusion that applies to reflections, too
+_BLOCK_POINTS = 1 << 14  # points per block: intermediate arrays fit the processor cache
 
 
 @dataclass(frozen=True)
 class SurfacePoints:
-    """Points of surfaces, in the world.
+    """Points of surfaces, in the world frame.
 
     Attributes:
         positions_m: (3, n).
         normals: (3, n) unit vectors.
-        view_directions: (3, n) unit vectors.
+        view_directions: (3, n) unit vectors to the eye.
         albedo: (3, n) linear reflectance.
         roughness, specular, metallic, emission: (n,).
     """
@@ -57,11 +55,11 @@ class SurfacePoints:
 
 @dataclass(frozen=True)
 class ShadowMap:
-    """What a beam of light sees.
+    """Depth map from a beam.
 
     Attributes:
-        view: square; a parallel beam's is from very far away along it.
-        depth_m: (h, w) depth of the nearest surface, 0 where there is none.
+        view: square view; from very far away for a directional beam.
+        depth_m: (h, w) depth of the nearest surface, 0 for the background.
     """
 
     view: PinholeView
@@ -69,18 +67,18 @@ class ShadowMap:
 
     @functools.cached_property
     def world_to_light(self) -> Floats:
-        """What maps points of the world to the beam's frame, (3, 4)."""
+        """Transform (3, 4) from the world to the frame of the view."""
         return self.view.pose.inverse().matrix()[:3].astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Lighting:
-    """The light of a scene.
+    """Lights and shadow maps of a scene.
 
     Attributes:
-        environment: its sky.
-        beams: all of its light.
-        shadows: one map for each beam.
+        environment: sky and lamps.
+        beams: beams of all lights.
+        shadows: one shadow map per beam.
         ground_color: (3,) linear reflectance of the table.
     """
 
@@ -91,40 +89,46 @@ class Lighting:
 
 
 def shade(points: SurfacePoints, lighting: Lighting) -> Floats:
-    """Return the linear radiance (3, n) that the points send to the eye."""
+    """Return the linear radiance (3, n) of points towards the eye."""
     radiance = np.empty_like(points.albedo)
     sky = compute_sky_harmonics(lighting.environment).astype(np.float32)
-    bounced = lighting.ground_color * compute_ground_irradiance(lighting.environment) / np.pi
+    ground_radiance = (
+        lighting.ground_color * compute_ground_irradiance(lighting.environment) / np.pi
+    )
     for start in range(0, radiance.shape[1], _BLOCK_POINTS):
         block = slice(start, start + _BLOCK_POINTS)
-        some = SurfacePoints(
+        block_points = SurfacePoints(
             **{f.name: getattr(points, f.name)[..., block] for f in fields(points)}
         )
-        radiance[:, block] = _shade_block(some, lighting, sky, _as_column(bounced))
+        radiance[:, block] = _shade_block(block_points, lighting, sky, _as_column(ground_radiance))
     return radiance
 
 
 def _shade_block(
     points: SurfacePoints, lighting: Lighting, sky_coefficients: Floats, ground_radiance: Floats
 ) -> Floats:
-    """Return the radiance (3, n) under a sky of harmonics (9, 3) over a table of radiance (3, 1)."""
+    """Return the radiance (3, n) with sky harmonics (9, 3) and table radiance (3, 1)."""
     light = _compute_direct_light(points, lighting)
-    of_sky = compute_harmonic_irradiance(sky_coefficients, points.normals.T).T
-    # what hides the sky from a surface hides the table, too, as far as it faces the sky at all
+    sky_irradiance = compute_harmonic_irradiance(sky_coefficients, points.normals.T).T
+    # occluders of the sky hide the table, too, in proportion to how far the surface faces up
     down = 0.5 - 0.5 * points.normals[2]
-    of_table = np.pi * down * (light.sky_visibility + (1 - light.sky_visibility) * down)
-    irradiance = light.irradiance + of_sky * light.sky_visibility + of_table * ground_radiance
+    ground_factor = np.pi * down * (light.sky_visibility + (1 - light.sky_visibility) * down)
+    irradiance = (
+        light.irradiance + sky_irradiance * light.sky_visibility + ground_factor * ground_radiance
+    )
     nv = _dot(points.normals, points.view_directions)
-    share = _compute_environment_brdf(points, nv)
-    around = _compute_reflected_radiance(points, nv, lighting.environment, ground_radiance)
-    shine = light.specular + share * around * (1 - _SPECULAR_OCCLUSION * (1 - light.sky_visibility))
+    reflectance = _compute_environment_brdf(points, nv)
+    reflected = _compute_reflected_radiance(points, nv, lighting.environment, ground_radiance)
+    shine = light.specular + reflectance * reflected * (
+        1 - _SPECULAR_OCCLUSION * (1 - light.sky_visibility)
+    )
     diffuse = points.albedo * (1 - points.metallic) * irradiance / np.pi
-    return np.asarray(points.albedo * points.emission + diffuse * (1 - share) + shine)
+    return np.asarray(points.albedo * points.emission + diffuse * (1 - reflectance) + shine)
 
 
 @dataclass(frozen=True)
 class _DirectLight:
-    """What lamps and near lights shed (3, n) and reflect (3, n), and how open (n,) the sky is."""
+    """Irradiance (3, n) and specular radiance (3, n) of lights, and visibility (n,) of the sky."""
 
     irradiance: Floats
     specular: Floats
@@ -134,31 +138,34 @@ class _DirectLight:
 def _compute_direct_light(points: SurfacePoints, lighting: Lighting) -> _DirectLight:
     count = points.normals.shape[1]
     irradiance, shine = np.zeros((2, 3, count), np.float32)
-    # light of the sky that arrives, and that would if all were open
+    # visible light of the sky, and its total
     sky = np.full((2, count), 1e-6, np.float32)
     lamps = lighting.environment.lamps
-    seen = np.zeros((len(lamps), count), np.float32)
-    parts, part = count_beams_per_lamp(lamps), 0
+    lamp_visibility = np.zeros((len(lamps), count), np.float32)
+    beams_per_lamp, beam_index = count_beams_per_lamp(lamps), 0
     for beam, shadow in zip(lighting.beams, lighting.shadows, strict=True):
-        to_beam, share, radii = _compute_incidence(points, beam)
-        received = _dot(points.normals, to_beam).clip(0) * share
+        to_beam, relative_power, radii = _compute_incidence(points, beam)
+        incident = _dot(points.normals, to_beam).clip(0) * relative_power
         visible = _find_lit_points(points, beam, shadow)
         if beam.is_sky:
             power = np.float32(beam.power.sum())
-            sky[0] += received * visible * power
-            sky[1] += received * power
+            sky[0] += incident * visible * power
+            sky[1] += incident * power
             continue
-        irradiance += received * visible * _as_column(beam.power)
+        irradiance += incident * visible * _as_column(beam.power)
         if beam.is_local:
             shine += (
-                visible * share * _as_column(beam.power) * _compute_specular(points, to_beam, radii)
+                visible
+                * relative_power
+                * _as_column(beam.power)
+                * _compute_specular(points, to_beam, radii)
             )
         elif lamps:
-            seen[part // parts] += visible / np.float32(parts)
-            part += 1
-    for lamp, open_share in zip(lamps, seen, strict=True):
+            lamp_visibility[beam_index // beams_per_lamp] += visible / np.float32(beams_per_lamp)
+            beam_index += 1
+    for lamp, visibility in zip(lamps, lamp_visibility, strict=True):
         glint = _compute_specular(points, _as_column(lamp.direction), lamp.radius_rad)
-        shine += open_share * _as_column(lamp.irradiance) * glint
+        shine += visibility * _as_column(lamp.irradiance) * glint
     return _DirectLight(irradiance, shine, sky[0] / sky[1])
 
 
@@ -174,14 +181,14 @@ def _dot(vectors: Floats, others: Floats) -> Floats:
 
 
 def _compute_f0(points: SurfacePoints) -> Floats:
-    """Return what mirrors of the points' surfaces reflect straight back (3, n)."""
+    """Return the reflectance (3, n) at normal incidence."""
     return points.specular * (1 - points.metallic) + points.albedo * points.metallic
 
 
 def _compute_f90(f0: Floats) -> Floats:
-    """Return what mirrors reflect (3, n) at grazing angles.
+    """Return the reflectance (3, n) at grazing incidence.
 
-    All light, or less where no real dielectric reflects as little straight back.
+    It is 1, or less where f0 is below that of real dielectrics.
     """
     return np.clip(50 * f0, 0, 1)
 
@@ -189,67 +196,83 @@ def _compute_f90(f0: Floats) -> Floats:
 def _compute_specular(
     points: SurfacePoints, light_directions: Floats, source_radii: Floats | float
 ) -> Floats:
-    """Return the radiance (3, n) that lights (3, n) or (3, 1) reflect for each irradiance facing them.
+    """Return the specular radiance (3, n) per unit irradiance of lights (3, n) or (3, 1).
 
-    The facets look as far around as to blur the radii (n,) in, radians.
+    The distribution of normals is widened by the angular radii (n,) of the lights, in radians.
     """
-    middle = points.view_directions + light_directions
-    middle /= np.sqrt(_dot(middle, middle))
+    half_vectors = points.view_directions + light_directions
+    half_vectors /= np.sqrt(_dot(half_vectors, half_vectors))
     nl = _dot(points.normals, light_directions).clip(0)
     nv = _dot(points.normals, points.view_directions).clip(1e-3)
-    nh = _dot(points.normals, middle)
-    away = 1 - _dot(points.view_directions, middle)
-    wide = np.minimum(np.square(np.square(points.roughness)) + 0.25 * np.square(source_radii), 1)
-    density = wide / (np.pi * np.square(1 - np.square(nh) * (1 - wide)))
+    nh = _dot(points.normals, half_vectors)
+    one_minus_vh = 1 - _dot(points.view_directions, half_vectors)
+    alpha_squared = np.minimum(
+        np.square(np.square(points.roughness)) + 0.25 * np.square(source_radii), 1
+    )
+    density = alpha_squared / (np.pi * np.square(1 - np.square(nh) * (1 - alpha_squared)))
     f0 = _compute_f0(points)
-    fresnel = f0 + (_compute_f90(f0) - f0) * (np.square(np.square(away)) * away)  # Schlick 1994
+    fresnel = f0 + (_compute_f90(f0) - f0) * (
+        np.square(np.square(one_minus_vh)) * one_minus_vh
+    )  # Schlick 1994
     return np.asarray(
-        fresnel * (density * nl / (2 * np.maximum(compute_smith_masking(nl, nv, wide), 1e-5)))
+        fresnel
+        * (density * nl / (2 * np.maximum(compute_smith_masking(nl, nv, alpha_squared), 1e-5)))
     )
 
 
 def _compute_environment_brdf(points: SurfacePoints, cos_view: Floats) -> Floats:
-    """Return the shares (3, n) of an even environment that points at cosines nv (n,) reflect."""
-    factor, added = interpolate_split_sum(points.roughness, cos_view.clip(0, 1))
+    """Return the reflectance (3, n) of a uniform environment at view cosines (n,)."""
+    scale, bias = interpolate_split_sum(points.roughness, cos_view.clip(0, 1))
     f0 = _compute_f0(points)
-    return np.asarray(f0 * factor + _compute_f90(f0) * added)
+    return np.asarray(f0 * scale + _compute_f90(f0) * bias)
 
 
 def _compute_incidence(
     points: SurfacePoints, beam: Beam
 ) -> tuple[Floats, Floats | float, Floats | float]:
-    """Return unit vectors (3, n) or (3, 1) towards a beam, the share (n,) of its power that arrives
-    and the radius (n,) that it shows, radians.
+    """Return unit vectors (3, n) or (3, 1) to a beam, its relative irradiance (n,) and angular
+    radius (n,).
     """
     if not beam.is_local:
         return _as_column(beam.location), 1.0, 0.0
     to_beam = _as_column(beam.location) - points.positions_m
-    away = np.sqrt(_dot(to_beam, to_beam))
-    to_beam /= away
-    off_axis = compute_falloff(beam, -_dot(to_beam, _as_column(beam.axis)))
-    return to_beam, np.asarray(off_axis / np.square(away)), np.asarray(beam.source_radius_m / away)
+    distance = np.sqrt(_dot(to_beam, to_beam))
+    to_beam /= distance
+    falloff = compute_falloff(beam, -_dot(to_beam, _as_column(beam.axis)))
+    return (
+        to_beam,
+        np.asarray(falloff / np.square(distance)),
+        np.asarray(beam.source_radius_m / distance),
+    )
 
 
 def _find_lit_points(points: SurfacePoints, beam: Beam, shadow: ShadowMap) -> NDArray[np.bool_]:
-    """Return which points (n,) a beam reaches; beside its map all or, of several, none."""
-    view, turn, moved = shadow.view, shadow.world_to_light[:, :3], shadow.world_to_light[:, 3:]
-    seen = turn @ points.positions_m + moved
-    texel_m = np.abs(seen[2]) / np.float32(view.focal_px)
-    x, y, depth = seen + turn @ points.normals * texel_m
-    before = depth > 0
-    scale = np.float32(view.focal_px) / np.where(before, depth, np.float32(1))
+    """Return whether a beam reaches points (n,).
+
+    Points outside its shadow map are lit, unless the beam is split.
+    """
+    view, rotation, translation = (
+        shadow.view,
+        shadow.world_to_light[:, :3],
+        shadow.world_to_light[:, 3:],
+    )
+    local_points = rotation @ points.positions_m + translation
+    texel_m = np.abs(local_points[2]) / np.float32(view.focal_px)
+    x, y, depth = local_points + rotation @ points.normals * texel_m
+    is_in_front = depth > 0
+    scale = np.float32(view.focal_px) / np.where(is_in_front, depth, np.float32(1))
     column = np.rint(x * scale + np.float32(view.cx_px)).astype(np.int32)
     row = np.rint(y * scale + np.float32(view.cy_px)).astype(np.int32)
-    inside = before & (column >= 0) & (column < view.width) & (row >= 0) & (row < view.width)
+    inside = is_in_front & (column >= 0) & (column < view.width) & (row >= 0) & (row < view.width)
     nearest = shadow.depth_m.ravel()[np.where(inside, row * view.width + column, 0)]
-    reached = (nearest == 0) | (depth <= nearest)
-    return np.asarray(np.where(inside, reached, beam.shadow_axis is None))
+    is_lit = (nearest == 0) | (depth <= nearest)
+    return np.asarray(np.where(inside, is_lit, beam.shadow_axis is None))
 
 
 def _compute_reflected_radiance(
     points: SurfacePoints, cos_view: Floats, environment: Environment, ground_radiance: Floats
 ) -> Floats:
-    """Return the radiance (3, n) of sky and table that mirrors show, blurred by the roughness."""
+    """Return the radiance (3, n) of sky and table in mirror direction, blurred by roughness."""
     towards = 2 * cos_view * points.normals[2] - points.view_directions[2]
     alpha = np.square(points.roughness)
     sky = compute_sky_radiance(environment, towards).T

@@ -1,1 +1,1 @@
-"""Shapes and surfaces made here: meshes, printed faces, textures, the table."""
+"""Meshes and textures of rendered objects."""

@@ -1,4 +1,4 @@
-"""Atlases: pictures that hold the sides of a body once each, and where on the body their texels are."""
+"""Texture atlases that contain each side of a body once, and the layout of their texels."""
 
 from __future__ import annotations
 
@@ -52,22 +52,23 @@ from sim2cam.surfaces.uv_charts import PlanarTexels
 
 Floats = NDArray[np.float64]
 TextureMaps = tuple[NDArray[np.uint8], NDArray[np.uint8] | None]
-"""Colours (sRGB) and normals (in tangent space), uint8 (h, w, 3), row 0 at v = 0."""
+"""Colours (sRGB) and tangent-space normals, uint8 (h, w, 3), row 0 at v = 0."""
 TexelLayout = tuple[tuple[float, float], Floats]
-"""Width and height of a texel on the body, and how far each (h, w) is from the body's next edge."""
+"""Width and height of a texel in metres, and the distance (h, w) to the nearest edge of the body."""
 
 
 @dataclass(frozen=True)
 class AtlasSpec:
-    """How bodies of a kind are painted.
+    """Functions that make the texture atlas of a kind of asset.
 
     Attributes:
-        render_maps: what a body with a texture looks like when it is new.
-        compute_texels: where the texels lie, so that wear can; None where sides share texels.
-        make_panels: the sides that decals can be on; None where sides share texels.
-        make_pattern_panels: where the pattern of the material is; on the panels when it is None.
-        make_print_mask: share (h, w) of each texel from which a body's label is read, and which stays on top
-            of decals.
+        render_maps: renders the maps of an unworn body.
+        compute_texels: returns the layout of the texels, for wear; None if sides share texels.
+        make_panels: returns the sides that take decals; None if sides share texels.
+        make_pattern_panels: returns the sides with the relief of the material; None for those of
+            ``make_panels``.
+        make_print_mask: returns the share (h, w) of each texel that is printed with the label,
+            which stays above decals.
     """
 
     render_maps: Callable[[Any, Texture], TextureMaps]
@@ -80,38 +81,38 @@ class AtlasSpec:
 def build_atlas_maps(
     asset: Asset, material: Material, decals: Sequence[Decal] = ()
 ) -> MaterialMaps | None:
-    """Return the finish of a body with an atlas; None where the material's look holds everywhere."""
+    """Return the material maps of a body with an atlas; None for uniform material without relief."""
     is_metal_tin = isinstance(asset, Tin) and material.metallic > 0
     if not (has_relief_or_wear(material) or is_metal_tin or decals):
         return None
     atlas = ATLAS_SPECS[asset.kind]
     colors, normals = atlas.render_maps(asset, material.texture)
     shape = colors.shape[:2]
-    printed = ~make_bare_tin_mask() if is_metal_tin else np.zeros(shape, bool)
-    new = MaterialMaps(
+    print_mask = ~make_bare_tin_mask() if is_metal_tin else np.zeros(shape, bool)
+    maps = MaterialMaps(
         SRGB_TO_LINEAR[colors].astype(np.float64),
-        np.where(printed, PRINT_ROUGHNESS, material.roughness),
-        np.where(printed, 0.0, material.metallic),
+        np.where(print_mask, PRINT_ROUGHNESS, material.roughness),
+        np.where(print_mask, 0.0, material.metallic),
         np.zeros((*shape, 2)) if normals is None else _compute_slopes(normals),
     )
     if atlas.compute_texels is None or atlas.make_panels is None:
-        return new
-    panels, slopes = atlas.make_panels(asset), new.slopes.copy()
+        return maps
+    panels, slopes = atlas.make_panels(asset), maps.slopes.copy()
     for panel in (atlas.make_pattern_panels or atlas.make_panels)(asset):
         slopes[panel.window] += compute_relief_slopes(material, panel.plane.points, panel.plane)
-    new = replace(new, slopes=slopes)
+    maps = replace(maps, slopes=slopes)
     if decals:
-        new = apply_decals(
-            new, decals, panels, atlas.make_print_mask(asset) if atlas.make_print_mask else 0.0
+        maps = apply_decals(
+            maps, decals, panels, atlas.make_print_mask(asset) if atlas.make_print_mask else 0.0
         )
     if material.wear is not None:
         texel_m, edge_m = atlas.compute_texels(asset)
-        new = apply_wear(new, material.wear, PlanarTexels(edge_m.shape, texel_m), edge_m)
-    slopes = new.slopes.copy()
+        maps = apply_wear(maps, material.wear, PlanarTexels(edge_m.shape, texel_m), edge_m)
+    slopes = maps.slopes.copy()
     for panel in panels:
-        if not panel.is_bottom_up:  # as bitangents do
+        if not panel.is_bottom_up:  # the bitangent points up
             slopes[panel.window][..., 1] *= -1
-    return replace(new, slopes=slopes)
+    return replace(maps, slopes=slopes)
 
 
 def _compute_slopes(normals: NDArray[np.uint8]) -> Floats:
@@ -122,10 +123,14 @@ def _compute_slopes(normals: NDArray[np.uint8]) -> Floats:
 def _render_plate_maps(
     size_m: Vec3, texture: Texture, side_px: int, *sides: InkPrint | ImageFile | None
 ) -> TextureMaps:
-    """Return the maps of a plate of n by n texels a side: its front at the left, then its back."""
-    line = (np.arange(side_px) + 0.5) / side_px - 0.5
-    bare = make_color_sampler(texture)((line * size_m[0], -line[:, None] * size_m[1], np.zeros(1)))
-    return encode_srgb(np.concatenate([_blend_side(bare, side) for side in sides], axis=1)), None
+    """Return the maps of a plate, n by n texels per side: front at the left, back at the right."""
+    coordinates = (np.arange(side_px) + 0.5) / side_px - 0.5
+    base_colors = make_color_sampler(texture)(
+        (coordinates * size_m[0], -coordinates[:, None] * size_m[1], np.zeros(1))
+    )
+    return encode_srgb(
+        np.concatenate([_blend_side(base_colors, side) for side in sides], axis=1)
+    ), None
 
 
 def _blend_side(base_colors: Floats, side: InkPrint | ImageFile | None) -> Floats:
@@ -140,9 +145,9 @@ def _blend_side(base_colors: Floats, side: InkPrint | ImageFile | None) -> Float
 
 
 def _compute_plate_texels(size_m: Vec3, side_px: int) -> TexelLayout:
-    """Return where the texels of a plate lie, whose sides have n by n each."""
-    line = (np.arange(side_px) + 0.5) / side_px
-    across, down = (np.minimum(line, 1 - line) * side for side in size_m[:2])
+    """Return the texel layout of a plate with n by n texels per side."""
+    coordinates = (np.arange(side_px) + 0.5) / side_px
+    across, down = (np.minimum(coordinates, 1 - coordinates) * side for side in size_m[:2])
     edge_m = np.minimum(across, down[:, None])
     return (size_m[0] / side_px, size_m[1] / side_px), np.concatenate([edge_m, edge_m], axis=1)
 
@@ -171,8 +176,8 @@ def _render_board_maps(board: Board, texture: Texture) -> TextureMaps:
 
 
 def _make_board_print_mask(board: Board) -> Floats:
-    cover = make_board_print(board).coverage
-    return np.concatenate([cover, np.zeros_like(cover)], axis=1)
+    coverage = make_board_print(board).coverage
+    return np.concatenate([coverage, np.zeros_like(coverage)], axis=1)
 
 
 def _compute_board_texels(board: Board) -> TexelLayout:
@@ -186,9 +191,11 @@ def _render_card_maps(card: Card, texture: Texture) -> TextureMaps:
 
 
 def _make_card_print_mask(card: Card) -> Floats:
-    """Return what is printed on a card; pictures in its place have no ink that could stay on top."""
+    """Return the print mask of a card; sides with an image file have none."""
     prints = zip(make_card_prints(card), (card.face_image, card.back_image), strict=True)
-    return np.concatenate([one.coverage * (file is None) for one, file in prints], axis=1)
+    return np.concatenate(
+        [side_print.coverage * (file is None) for side_print, file in prints], axis=1
+    )
 
 
 def _compute_card_texels(card: Card) -> TexelLayout:
@@ -233,4 +240,4 @@ ATLAS_SPECS: dict[str, AtlasSpec] = {
         _make_sheet_panels,
     ),
 }
-"""Of assets whose uvs say where in a picture of their own they are, by their ``kind``."""
+"""Atlas of each kind of asset with its own uv layout."""

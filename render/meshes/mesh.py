@@ -1,4 +1,4 @@
-"""Triangle meshes, in metres, in the object's frame: those of the built-in shapes are made here."""
+"""Triangle meshes of assets, in metres, in the object frame."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 _SPHERE_RINGS = 20
 _CORNER_SEGMENTS = 6
-_BOARD_CORNER_RADIUS_M = 5e-4  # as a saw leaves it
+_BOARD_CORNER_RADIUS_M = 5e-4  # of a sawn edge
 _SHEET_CORNER_RADIUS_M = 2e-4
 
 
@@ -42,7 +42,7 @@ def build_mesh(asset: Asset) -> Mesh:
     """Return the mesh of an asset.
 
     Raises:
-        InputError: its file cannot be used.
+        InputError: its mesh file is unusable.
     """
     match asset:
         case MeshFile():
@@ -53,9 +53,8 @@ def build_mesh(asset: Asset) -> Mesh:
             return _build_shape(asset)
 
 
-@functools.lru_cache(maxsize=64)  # physics, drawing and labels of one scene ask for the same
+@functools.lru_cache(maxsize=64)  # physics, rendering and labels of a scene share meshes
 def _build_shape(asset: Asset) -> Mesh:
-    """Return the mesh of a shape that is made here."""
     match asset:
         case Ground():
             return _build_ground(asset)
@@ -69,19 +68,19 @@ def _build_shape(asset: Asset) -> Mesh:
 
 @functools.lru_cache(maxsize=1024)
 def compute_extent(asset: Asset) -> tuple[Vec3, Vec3]:
-    """Return two opposite corners, low and high, of the box around an asset in its own frame."""
+    """Return the minimum and maximum corner of the bounding box of an asset, in its own frame."""
     vertices = build_mesh(asset).vertices_m
     return vec3(vertices.min(axis=0)), vec3(vertices.max(axis=0))
 
 
 def sample_surface_points(asset: Asset, count: int, rng: np.random.Generator) -> Floats:
-    """Return points (count, 3) of an asset's surface, evenly by area, in its own frame."""
+    """Sample points (count, 3) on the surface of an asset, uniformly by area, in its own frame."""
     mesh = build_mesh(asset)
     a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
     areas = np.linalg.norm(np.cross(b - a, c - a), axis=1)
     face = rng.choice(len(areas), count, p=areas / areas.sum())
     u, v = rng.random((2, count, 1))
-    beyond = u + v > 1  # the other half of the parallelogram, turned back
+    beyond = u + v > 1  # fold the other half of the parallelogram back
     u, v = np.where(beyond, 1 - u, u), np.where(beyond, 1 - v, v)
     return np.asarray(a[face] + u * (b - a)[face] + v * (c - a)[face])
 
@@ -100,13 +99,13 @@ def _build_box(box: Cuboid) -> Mesh:
 
 
 def _build_slab(size_m: Vec3, corner_radius_m: float) -> Mesh:
-    """Return a plate with round corners; its atlas has the front (+z) at the left, the back beside it."""
+    """Return a plate with round corners; its atlas has the front (+z) at the left, the back at the right."""
     width, height, thick = size_m
-    turns = np.linspace(0, math.pi / 2, _CORNER_SEGMENTS + 1) + np.arange(4)[:, None] * math.pi / 2
-    outward = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)  # (4, n, 3)
+    angles = np.linspace(0, math.pi / 2, _CORNER_SEGMENTS + 1) + np.arange(4)[:, None] * math.pi / 2
+    outward = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=-1)  # (4, n, 3)
     inner = (width / 2 - corner_radius_m, height / 2 - corner_radius_m, 0.0)
-    middles = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * inner
-    outline = (middles[:, None] + corner_radius_m * outward).reshape(-1, 3)
+    centres = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * inner
+    outline = (centres[:, None] + corner_radius_m * outward).reshape(-1, 3)
     outward = outward.reshape(-1, 3)
     n, up = len(outline), np.array([0.0, 0.0, thick / 2])
     fan = np.array([[n, i, (i + 1) % n] for i in range(n)])
@@ -116,8 +115,8 @@ def _build_slab(size_m: Vec3, corner_radius_m: float) -> Mesh:
     for side, uvs, faces in ((1.0, left, fan), (-1.0, right, fan[:, ::-1])):
         x, z = side * np.eye(3)[0], side * np.eye(3)[2]
         points = np.vstack([outline, np.zeros(3)]) + side * up
-        flat = make_patch(points, z, x, np.cross(z, x), faces)
-        ends.append(replace(flat, uvs=np.vstack([uvs, [[0.5 - side / 4, 0.5]]])))
+        patch = make_patch(points, z, x, np.cross(z, x), faces)
+        ends.append(replace(patch, uvs=np.vstack([uvs, [[0.5 - side / 4, 0.5]]])))
     ring = np.append(np.arange(n), 0)
     edge = Mesh(
         np.vstack([outline[ring] - up, outline[ring] + up]),
@@ -148,12 +147,12 @@ def _build_sphere(sphere: Sphere) -> Mesh:
         np.linspace(0, 2 * math.pi, SEGMENTS + 1),
         np.linspace(math.pi, 0, _SPHERE_RINGS + 1),
     )
-    around, down = grid[0].ravel(), grid[1].ravel()
+    azimuth, polar = grid[0].ravel(), grid[1].ravel()
     normals = np.stack(
-        [np.sin(down) * np.cos(around), np.sin(down) * np.sin(around), np.cos(down)], axis=1
+        [np.sin(polar) * np.cos(azimuth), np.sin(polar) * np.sin(azimuth), np.cos(polar)], axis=1
     )
-    tangents = np.stack([-np.sin(around), np.cos(around), np.zeros_like(around)], axis=1)
-    uvs = np.stack([around, math.pi - down], axis=1) * sphere.radius_m
+    tangents = np.stack([-np.sin(azimuth), np.cos(azimuth), np.zeros_like(azimuth)], axis=1)
+    uvs = np.stack([azimuth, math.pi - polar], axis=1) * sphere.radius_m
     grid_size = (_SPHERE_RINGS + 1, SEGMENTS + 1)
     points = normals * sphere.radius_m
     return Mesh(
@@ -177,4 +176,4 @@ _MESH_BUILDERS: dict[str, Callable[[Any], Mesh]] = {
     "sheet": lambda sheet: _build_slab(sheet.size_m, _SHEET_CORNER_RADIUS_M),
     "tubes": build_tubes_mesh,
 }
-"""Of solids, by the ``kind`` of their asset."""
+"""Mesh builder of each kind of solid asset."""

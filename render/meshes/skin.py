@@ -1,4 +1,4 @@
-"""Skins: the pictures that lie on a body's mesh, and how its uvs address them."""
+"""Texture sets of bodies."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from sim2cam.surfaces.textures import MAX_REPEAT_M, get_photo_size_m, is_photo, 
 
 @dataclass(frozen=True)
 class TextureSet:
-    """Pictures of a surface. Row 0 is v = 0; beyond 0..1 they repeat, every second time mirrored.
+    """Textures of a surface. Row 0 is v = 0; beyond 0..1 they repeat mirrored.
 
     Attributes:
         colors: sRGB uint8 (h, w, 3).
-        normals: in tangent space, uint8 (h, w, 3); None for a smooth surface.
-        uv_scale: what the mesh's uvs are multiplied by.
-        uv_offset: what is added then; a half begins in the middle of the picture, where it shows no symmetry.
-        roughness_metallic: roughness and metalness of each texel of the colours, uint8 (h, w, 2); None where the
-            material's hold everywhere. With it the slopes of mirrored copies are mirrored, too.
+        normals: tangent-space normals, uint8 (h, w, 3); None for a smooth surface.
+        uv_scale: factor of the mesh's uvs.
+        uv_offset: offset added to scaled uvs; 0.5 keeps the mirror lines away from the centre.
+        roughness_metallic: roughness and metalness per texel, uint8 (h, w, 2); None for a uniform
+            material. With it, normals of mirrored copies are mirrored, too.
     """
 
     colors: NDArray[np.uint8]
@@ -51,52 +51,54 @@ TextureSetKey = tuple[Asset, Material | Texture, tuple[Decal, ...] | None]
 
 
 def make_texture_set_key(body: Body) -> TextureSetKey:
-    """Return what a body's skin follows from."""
+    """Return the cache key of a body's textures."""
     material = body.material
     is_metal_tin = body.asset.kind == "tin" and material.metallic > 0
-    follows_look = has_relief_or_wear(material) or is_metal_tin or body.decals
-    return body.asset, material if follows_look else material.texture, body.decals
+    needs_material = has_relief_or_wear(material) or is_metal_tin or body.decals
+    return body.asset, material if needs_material else material.texture, body.decals
 
 
 def build_texture_set(body: Body) -> TextureSet:
-    """Return the skin of a body."""
+    """Return the textures of a body."""
     asset, texture = body.asset, body.material.texture
     if asset.kind in ATLAS_SPECS:
-        finish = build_atlas_maps(asset, body.material, body.decals or ())
-        if finish is None:
+        maps = build_atlas_maps(asset, body.material, body.decals or ())
+        if maps is None:
             return TextureSet(*ATLAS_SPECS[asset.kind].render_maps(asset, texture), 1.0)
-        return _encode_texture_set(finish, 1.0)
+        return _encode_texture_set(maps, 1.0)
     if isinstance(asset, MeshFile):
-        picture = content_of(asset).colors
-        if picture is not None and has_relief_or_wear(body.material):
+        colors = content_of(asset).colors
+        if colors is not None and has_relief_or_wear(body.material):
             return _encode_texture_set(file_finish(asset, body.material), 1.0)
-        if picture is not None:
-            return TextureSet(picture, None, 1.0)
+        if colors is not None:
+            return TextureSet(colors, None, 1.0)
     span = _compute_span_m(body)
     if has_relief_or_wear(body.material) or body.decals:
-        top = asset.size_m[:2] if isinstance(asset, Cuboid) else (span / 2, span / 2)
-        finish = build_material_maps(
-            body.material, span, body.decals or (), top if body.decals else None
+        top_m = asset.size_m[:2] if isinstance(asset, Cuboid) else (span / 2, span / 2)
+        maps = build_material_maps(
+            body.material, span, body.decals or (), top_m if body.decals else None
         )
-        return _encode_texture_set(finish, 1 / span, 0.5)
-    is_whole = isinstance(asset, Ground) and is_photo(texture)
-    return TextureSet(render_plane_texture(texture, span), None, 1 / span, 0.5 if is_whole else 0.0)
+        return _encode_texture_set(maps, 1 / span, 0.5)
+    is_centered = isinstance(asset, Ground) and is_photo(texture)
+    return TextureSet(
+        render_plane_texture(texture, span), None, 1 / span, 0.5 if is_centered else 0.0
+    )
 
 
 def _encode_texture_set(maps: MaterialMaps, uv_scale: float, uv_offset: float = 0.0) -> TextureSet:
-    colors, normals, looks = maps.encode()
-    return TextureSet(colors, normals, uv_scale, uv_offset, looks)
+    colors, normals, roughness_metallic = maps.encode()
+    return TextureSet(colors, normals, uv_scale, uv_offset, roughness_metallic)
 
 
 def _compute_span_m(body: Body) -> float:
-    """Return how many metres a plane picture covers."""
+    """Return the side in metres that a planar texture covers."""
     asset, texture = body.asset, body.material.texture
     match asset:
         case Ground() if is_photo(texture):
             return max(get_photo_size_m(texture))
-        case Cuboid() if body.decals:  # which must not repeat
+        case Cuboid() if body.decals:  # decals must not repeat
             return max(asset.size_m)
-        case Ground() if body.decals:  # nor these, near by
+        case Ground() if body.decals:  # decals must not repeat near the centre
             return 2 * MAX_REPEAT_M
         case Sphere():
             longest = 2 * asset.radius_m

@@ -1,4 +1,4 @@
-"""Tables on the CPU: planes, for which arithmetic is faster than drawing triangles."""
+"""Ground planes on the CPU, intersected analytically."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class GroundPlane:
-    """A level square and its picture.
+    """A textured square.
 
     Attributes:
-        index: of the body in the scene.
-        side_m: length.
-        pose: of the body.
-        textures: its picture.
+        index: index of the body in the scene.
+        side_m: side of the square.
+        pose: pose of the body.
+        textures: textures of the body.
     """
 
     index: int
@@ -32,28 +32,28 @@ class GroundPlane:
     textures: TextureSet
 
     def compute_depth_m(self, view: PinholeView) -> Floats:
-        """Return the depth (h, w) at which the pixels of a view meet it, 0 where they do not."""
+        """Return the depth (h, w) of the plane in a view, 0 outside the square."""
         camera = (self.pose.inverse() @ view.pose).matrix().astype(np.float32)
         x = ((np.arange(view.width) - view.cx_px) / view.focal_px).astype(np.float32)
         y = ((np.arange(view.height) - view.cy_px) / view.focal_px).astype(np.float32)[:, None]
-        along = [row[0] * x + (row[1] * y + row[2]) for row in camera[:3]]  # (h, w) each
+        directions = [row[0] * x + (row[1] * y + row[2]) for row in camera[:3]]  # (h, w) each
         with np.errstate(divide="ignore", invalid="ignore"):
-            depth = -camera[2, 3] / along[2]
-            ends = [np.abs(camera[i, 3] + depth * along[i]) for i in (0, 1)]
-            meets = (depth > 0) & (np.maximum(*ends) <= self.side_m / 2)
-        return np.where(meets, depth, np.float32(0))
+            depth = -camera[2, 3] / directions[2]
+            offsets = [np.abs(camera[i, 3] + depth * directions[i]) for i in (0, 1)]
+            is_hit = (depth > 0) & (np.maximum(*offsets) <= self.side_m / 2)
+        return np.where(is_hit, depth, np.float32(0))
 
     def sample_colors(self, points: Floats, camera: Pose) -> NDArray[np.uint8]:
-        """Return the colours (h, w, 3) where points (3, h, w) in the camera frame lie above it."""
+        """Return the colours (h, w, 3) at points (3, h, w) of the plane, in the camera frame."""
         to_table = (self.pose.inverse() @ camera).matrix().astype(np.float32)
         texels_per_m = np.float32(self.textures.uv_scale * len(self.textures.colors))
         x, y = np.tensordot(to_table[:2, :3], points, 1) + to_table[:2, 3, None, None]
-        first = np.float32(self.textures.uv_offset * len(self.textures.colors) - 0.5)
-        found = cv2.remap(
+        origin = np.float32(self.textures.uv_offset * len(self.textures.colors) - 0.5)
+        colors = cv2.remap(
             self.textures.colors,
-            x * texels_per_m + first,
-            y * texels_per_m + first,
+            x * texels_per_m + origin,
+            y * texels_per_m + origin,
             cv2.INTER_LINEAR,
-            borderMode=cv2.BORDER_REFLECT,  # as textures that repeat, every second time mirrored
+            borderMode=cv2.BORDER_REFLECT,  # mirrored repeat, as in OpenGL
         )
-        return np.asarray(found, dtype=np.uint8)
+        return np.asarray(colors, dtype=np.uint8)

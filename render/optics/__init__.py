@@ -1,1 +1,1 @@
-"""What lens, shutter and sensor make of the light."""
+"""Lens and shutter effects."""

@@ -1,4 +1,4 @@
-"""Haze: air between the scene and the camera, which dims what is far and shines itself."""
+"""Haze: extinction and airlight between scene and camera."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ Floats = NDArray[np.float32]
 
 
 def apply_haze(radiance: Floats, haze: Haze, camera: Camera, depth_m: Floats) -> Floats:
-    """Return the light (h, w, 3) that is left behind the air, with the air's own.
+    """Attenuate the radiance (h, w, 3) and add airlight.
 
-    Light is lost by Beer's law, and air gains what it scatters by Koschmieder's (Narasimhan and Nayar
-    2002, "Vision and the atmosphere"). Pixels at edges take the way to what is in their middle.
+    Extinction follows Beer's law, and airlight Koschmieder's (Narasimhan and Nayar 2002, "Vision
+    and the atmosphere"). Mixed pixels at edges take the distance at their centre.
 
     Args:
-        radiance: (h, w, 3) linear RGB, where the lens projects it.
-        haze: the air.
-        camera: whose lens it is.
-        depth_m: (h, w) depth of what is seen, 0 where nothing is: infinitely far.
+        radiance: (h, w, 3) linear RGB, after the lens.
+        haze: extinction and airlight.
+        camera: camera with the lens.
+        depth_m: (h, w) depth; 0 for the background, at infinity.
     """
     if haze.extinction_per_m == 0:
-        return radiance  # also from infinitely far
-    left = np.exp(-haze.extinction_per_m * compute_distances_m(camera, depth_m))[..., None]
-    air = np.array(haze.airlight, np.float32)
-    return np.asarray(radiance * left + air * (1 - left), np.float32)
+        return radiance  # also for the background, where the exponent is not defined
+    transmission = np.exp(-haze.extinction_per_m * compute_distances_m(camera, depth_m))[..., None]
+    airlight = np.array(haze.airlight, np.float32)
+    return np.asarray(radiance * transmission + airlight * (1 - transmission), np.float32)
 
 
 def compute_distances_m(camera: Camera, depth_m: Floats) -> Floats:
-    """Return the way (h, w) from the camera to what is seen, infinite where nothing is."""
-    far = np.where(depth_m > 0, depth_m, np.inf)
+    """Return the distance (h, w) to the visible surface, infinite for the background."""
+    depth_or_inf = np.where(depth_m > 0, depth_m, np.inf)
     if camera.lens.depth_along == "ray":
-        return np.asarray(far, np.float32)
-    ahead = compute_pixel_rays(camera.lens, camera.width, camera.height)[2]
-    return np.asarray(far / ahead, np.float32)
+        return np.asarray(depth_or_inf, np.float32)
+    cosines = compute_pixel_rays(camera.lens, camera.width, camera.height)[2]
+    return np.asarray(depth_or_inf / cosines, np.float32)

@@ -1,6 +1,6 @@
-"""Glass: what a lens does to the light of a picture, besides bending it.
+"""Lens effects other than distortion: defocus, droplets, dirt, lateral colour, blur, glare.
 
-Each step takes linear light (h, w, 3) and the numbers of one part, and returns linear light.
+Each function maps linear light (h, w, 3) to linear light.
 """
 
 from __future__ import annotations
@@ -20,53 +20,52 @@ from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float32]
 
-_DOWNSCALE = 4  # pixels a side over which wide spreads are first averaged
+_DOWNSCALE = 4  # maximum downscaling for wide blurs
 _BLOOM_SCALES = (1, 2, 4)
 _GHOST_BLUR_FRACTION = 0.01  # of the width
 _FIELD_VARIANCE_FRACTIONS = (
     0.25,
     1.0,
-)  # of the variance in the corners, at which the picture is blurred
-_DIRT_SCATTER_FRACTION = 0.5  # of the light that dirt takes
-_DROPLET_ZOOM = 4.0  # a drop shows what is this many times as wide
-_DROPLET_BLUR = 0.25  # of its radius, which is far out of focus
-_DROPLET_RIM = 0.3  # of its radius over which it fades
+)  # blurred copies of the image, by their share of the variance in the corners
+_DIRT_SCATTER_FRACTION = 0.5  # of the light that dirt blocks
+_DROPLET_ZOOM = 4.0  # a droplet shows an area this many times as wide
+_DROPLET_BLUR = 0.25  # of its radius; droplets are far out of focus
+_DROPLET_RIM = 0.3  # of its radius, over which its rim fades
 
 
 def apply_lens_effects(radiance: Floats, camera: Camera, depth_m: Floats) -> Floats:
-    """Return the light (h, w, 3) behind a camera's lens; what has no depth is infinitely far.
+    """Apply all lens effects of a camera.
 
     Args:
-        radiance: (h, w, 3) linear RGB, where the lens projects it.
-        camera: with its glass.
-        depth_m: (h, w) depth of what is seen, 0 where nothing is.
+        radiance: (h, w, 3) linear RGB, after distortion.
+        camera: camera with its lens effects.
+        depth_m: (h, w) depth; 0 for the background, at infinity.
     """
-    glass, light = camera.glass, radiance
-    if glass is None:
+    effects, light = camera.glass, radiance
+    if effects is None:
         return radiance
-    if glass.defocus:
+    if effects.defocus:
         focal_px = _compute_central_focal_px(camera.lens, camera.width, camera.height)
-        light = apply_defocus(light, compute_blur_radius(depth_m, glass.defocus, focal_px))
-    if glass.droplets:
-        light = apply_droplets(light, glass.droplets)
-    if glass.dirt:
-        light = apply_dirt(light, glass.dirt)
-    if glass.lateral_color:
-        light = apply_lateral_color(light, glass.lateral_color, _get_principal_point(camera.lens))
-    if glass.field_blur:
-        light = apply_field_blur(light, glass.field_blur)
-    if glass.glare:
-        light = apply_glare(light, glass.glare, _get_principal_point(camera.lens))
+        light = apply_defocus(light, compute_blur_radius(depth_m, effects.defocus, focal_px))
+    if effects.droplets:
+        light = apply_droplets(light, effects.droplets)
+    if effects.dirt:
+        light = apply_dirt(light, effects.dirt)
+    if effects.lateral_color:
+        light = apply_lateral_color(light, effects.lateral_color, _get_principal_point(camera.lens))
+    if effects.field_blur:
+        light = apply_field_blur(light, effects.field_blur)
+    if effects.glare:
+        light = apply_glare(light, effects.glare, _get_principal_point(camera.lens))
     return light
 
 
 def apply_lateral_color(
     light: Floats, lateral_color: LateralColor, center_px: tuple[float, float]
 ) -> Floats:
-    """Return red and blue enlarged about a pixel, along cubic splines; green as it is.
+    """Scale red and blue about a pixel by spline interpolation; keep green.
 
-    OpenCV's cubic interpolation moves edges up to half as far again as it is asked to, by less than a
-    pixel; splines move them right.
+    OpenCV's cubic interpolation exaggerates subpixel shifts of edges by up to half; splines do not.
     """
     shifted = light.copy()
     for channel, share in ((0, lateral_color.red), (2, lateral_color.blue)):
@@ -80,51 +79,53 @@ def apply_lateral_color(
 
 
 def apply_field_blur(light: Floats, blur: FieldBlur) -> Floats:
-    """Return light under a point spread whose standard deviation grows linearly from the middle.
+    """Blur with a standard deviation that grows linearly from the centre to the corners.
 
-    The variance is right everywhere: that of a mixture is the mixture of the variances.
+    Blurred copies are mixed; the variance of a mixture is the mixture of the variances.
     """
     if blur.corner_px <= 0:
         return light
     height, width = light.shape[:2]
     y, x = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]
-    share = np.asarray((x * x + y * y) / 2, dtype=np.float32)[..., None]
-    half, full = (
+    variance_share = np.asarray((x * x + y * y) / 2, dtype=np.float32)[..., None]
+    blurred_half, blurred_full = (
         np.asarray(cv2.GaussianBlur(light, (0, 0), blur.corner_px * math.sqrt(part)))
         for part in _FIELD_VARIANCE_FRACTIONS
     )
     knee = _FIELD_VARIANCE_FRACTIONS[0]
-    inner = light + (half - light) * np.minimum(share / knee, 1)
-    return np.asarray(inner + (full - half) * np.maximum((share - knee) / (1 - knee), 0))
+    inner = light + (blurred_half - light) * np.minimum(variance_share / knee, 1)
+    return np.asarray(
+        inner + (blurred_full - blurred_half) * np.maximum((variance_share - knee) / (1 - knee), 0)
+    )
 
 
 def apply_glare(light: Floats, glare: Glare, center_px: tuple[float, float]) -> Floats:
-    """Return light of which shares go astray; what is beside the picture is as bright as its mean."""
-    kept = np.float32(1 - glare.veil - glare.bloom - glare.ghost)
-    spread = kept * light
+    """Add veiling glare, bloom and ghosts. Light from outside the image equals its mean."""
+    direct = np.float32(1 - glare.veil - glare.bloom - glare.ghost)
+    result = direct * light
     if glare.veil:
-        spread = spread + np.float32(glare.veil) * light.mean(axis=(0, 1))
+        result = result + np.float32(glare.veil) * light.mean(axis=(0, 1))
     if glare.bloom:
-        spread = spread + np.float32(glare.bloom) * _compute_bloom(light, glare.bloom_radius)
+        result = result + np.float32(glare.bloom) * _compute_bloom(light, glare.bloom_radius)
     if glare.ghost:
-        soft, mean = (
+        blurred, mean = (
             _blur_downscaled(light, _GHOST_BLUR_FRACTION * light.shape[1]),
             light.mean(axis=(0, 1)),
         )
-        ghost = _scale_about(soft, -glare.ghost_scale, center_px, tuple(mean.tolist()))
-        spread = spread + np.float32(glare.ghost) * ghost
-    return np.asarray(spread, dtype=np.float32)
+        ghost = _scale_about(blurred, -glare.ghost_scale, center_px, tuple(mean.tolist()))
+        result = result + np.float32(glare.ghost) * ghost
+    return np.asarray(result, dtype=np.float32)
 
 
 def apply_dirt(light: Floats, dirt: Dirt) -> Floats:
-    """Return light behind smears, which take some of it and scatter half of that."""
-    taken = np.float32(dirt.loss) * _generate_smears(light.shape[:2], dirt)[..., None]
-    scattered = (taken * light).mean(axis=(0, 1)) * np.float32(_DIRT_SCATTER_FRACTION)
-    return np.asarray(light * (1 - taken) + scattered)
+    """Attenuate light behind smears, which scatter half of the blocked light."""
+    blocked = np.float32(dirt.loss) * _generate_smears(light.shape[:2], dirt)[..., None]
+    scattered = (blocked * light).mean(axis=(0, 1)) * np.float32(_DIRT_SCATTER_FRACTION)
+    return np.asarray(light * (1 - blocked) + scattered)
 
 
 def apply_droplets(light: Floats, droplets: Droplets) -> Floats:
-    """Return light with drops before it, each of which shows a wide part upside down, blurred."""
+    """Add droplets, each of which shows a wide, inverted and blurred part of the image."""
     if droplets.count == 0:
         return light
     height, width = light.shape[:2]
@@ -132,20 +133,22 @@ def apply_droplets(light: Floats, droplets: Droplets) -> Floats:
     centres = rng.uniform(0, (width, height), (droplets.count, 2))
     radii = droplets.radius * width * rng.uniform(0.5, 1, droplets.count)
     y, x = np.mgrid[:height, :width].astype(np.float32)
-    map_x, map_y, cover = x.copy(), y.copy(), np.zeros((height, width), np.float32)
+    map_x, map_y, opacity = x.copy(), y.copy(), np.zeros((height, width), np.float32)
     for (cx, cy), radius in zip(centres.tolist(), radii.tolist(), strict=True):
-        away = np.hypot(x - cx, y - cy) / np.float32(radius)
-        inside = away < 1
+        distance = np.hypot(x - cx, y - cy) / np.float32(radius)
+        inside = distance < 1
         map_x[inside] = cx - _DROPLET_ZOOM * (x[inside] - cx)
         map_y[inside] = cy - _DROPLET_ZOOM * (y[inside] - cy)
-        cover = np.maximum(cover, np.clip((1 - away) / _DROPLET_RIM, 0, 1))
+        opacity = np.maximum(opacity, np.clip((1 - distance) / _DROPLET_RIM, 0, 1))
     blurred = _blur_downscaled(light, _DROPLET_BLUR * _DROPLET_ZOOM * float(radii.mean()))
-    seen = cv2.remap(blurred, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
-    return np.asarray(light + cover[..., None] * (seen - light))
+    refracted = cv2.remap(
+        blurred, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101
+    )
+    return np.asarray(light + opacity[..., None] * (refracted - light))
 
 
 def _compute_central_focal_px(lens: Lens, width: int, height: int) -> float:
-    """Return the focal length of a lens in the middle of its picture, across."""
+    """Return the horizontal focal length at the image centre."""
     middle = np.array([(width - 1) / 2, (height - 1) / 2])
     left, right = lens.unproject(middle + np.array([[-0.5, 0.0], [0.5, 0.0]]))
     return 1 / math.atan2(float(np.linalg.norm(np.cross(left, right))), float(left @ right))
@@ -161,13 +164,9 @@ def _scale_about(
     center_px: tuple[float, float],
     border_value: tuple[float, ...] | None = None,
 ) -> Floats:
-    """Return a picture some times as large about a pixel; below 0, upside down.
+    """Scale an image about a pixel (x, y); negative scales invert it.
 
-    Args:
-        light: (h, w) or (h, w, 3).
-        scale: not 0.
-        center_px: the pixel (x, y) that stays.
-        border_value: light beyond the edges; None for that of the nearest pixel.
+    ``border_value`` is the light outside the image; None replicates the border.
     """
     height, width = light.shape[:2]
     to_source = np.array(
@@ -176,7 +175,7 @@ def _scale_about(
             [0, 1 / scale, center_px[1] * (1 - 1 / scale)],
         ]
     )
-    found = cv2.warpAffine(
+    scaled = cv2.warpAffine(
         light,
         to_source,
         (width, height),
@@ -184,31 +183,31 @@ def _scale_about(
         borderMode=cv2.BORDER_REPLICATE if border_value is None else cv2.BORDER_CONSTANT,
         borderValue=border_value or (0.0,),
     )
-    return np.asarray(np.maximum(found, 0))
+    return np.asarray(np.maximum(scaled, 0))
 
 
 def _compute_bloom(light: Floats, radius_fraction: float) -> Floats:
-    wide = [
+    blurred = [
         _blur_downscaled(light, radius_fraction * scale * light.shape[1]) for scale in _BLOOM_SCALES
     ]
-    return np.asarray(sum(wide) / np.float32(len(wide)))
+    return np.asarray(sum(blurred) / np.float32(len(blurred)))
 
 
 def _blur_downscaled(light: Floats, sigma_px: float) -> Floats:
-    """Return light under a wide normal law, computed on a coarser grid where that is enough."""
+    """Blur with a wide Gaussian, computed on a coarser grid."""
     height, width = light.shape[:2]
-    coarse = max(1, min(_DOWNSCALE, int(sigma_px)))
+    factor = max(1, min(_DOWNSCALE, int(sigma_px)))
     small = cv2.resize(
-        light, (-(-width // coarse), -(-height // coarse)), interpolation=cv2.INTER_AREA
+        light, (-(-width // factor), -(-height // factor)), interpolation=cv2.INTER_AREA
     )
-    soft = cv2.GaussianBlur(
-        small, (0, 0), max(sigma_px / coarse, 0.1), borderType=cv2.BORDER_REFLECT_101
+    blurred = cv2.GaussianBlur(
+        small, (0, 0), max(sigma_px / factor, 0.1), borderType=cv2.BORDER_REFLECT_101
     )
-    return np.asarray(cv2.resize(soft, (width, height), interpolation=cv2.INTER_LINEAR))
+    return np.asarray(cv2.resize(blurred, (width, height), interpolation=cv2.INTER_LINEAR))
 
 
 def _generate_smears(shape: tuple[int, int], dirt: Dirt) -> Floats:
-    """Return how thick (h, w) smears are, 0 to 1: smooth noise above the level of their coverage."""
+    """Return the thickness (h, w) of smears, 0 to 1: smooth noise above the quantile of coverage."""
     if dirt.coverage <= 0:
         return np.zeros(shape, np.float32)
     height, width = shape
@@ -221,5 +220,5 @@ def _generate_smears(shape: tuple[int, int], dirt: Dirt) -> Floats:
         (width, height),
         interpolation=cv2.INTER_CUBIC,
     )
-    level, most = np.quantile(smooth, 1 - dirt.coverage), smooth.max()
-    return np.asarray(np.clip((smooth - level) / max(most - level, 1e-6), 0, 1), dtype=np.float32)
+    level, peak = np.quantile(smooth, 1 - dirt.coverage), smooth.max()
+    return np.asarray(np.clip((smooth - level) / max(peak - level, 1e-6), 0, 1), dtype=np.float32)

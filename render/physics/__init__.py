@@ -1,1 +1,1 @@
-"""Bodies that fall and come to rest, and what touched what on the way."""
+"""Rigid-body simulation with contacts and recorded trajectories."""

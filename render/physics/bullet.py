@@ -1,4 +1,4 @@
-"""Bullet without its chatter: it greets on standard output, which belongs to our results."""
+"""The pybullet world of this process, opened without messages on standard output."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
 
 SCALE = 20.0
-"""Bullet's units a metre: it is made for bodies of 0.1 to 10 units, and dice are 0.016 m long.
+"""Bullet length units per metre: Bullet is tuned for bodies of 0.1 to 10 units; dice are 0.016 m.
 
-Masses stay as they are, so forces are as many times larger, and inertias by the square.
+Masses are not scaled, so forces scale by this factor and inertias by its square.
 """
 
 
 def reset_world() -> BulletClient:
-    """Return this process's world, emptied; what was made in it before is gone."""
+    """Return the emptied world of this process."""
     world = _create_world()
     world.resetSimulation()
     return world
@@ -27,10 +27,10 @@ def reset_world() -> BulletClient:
 
 @functools.cache
 def _create_world() -> BulletClient:
-    """Return a world without a window, which takes longer to make than many a scene to settle."""
+    """Return a world without a window; creating one is slower than simulating many scenes."""
     with silent_output():
         import pybullet
         from pybullet_utils.bullet_client import BulletClient
 
-        atexit.register(_create_world.cache_clear)  # while what closing it needs is there
+        atexit.register(_create_world.cache_clear)  # before the modules that it needs are unloaded
         return BulletClient(pybullet.DIRECT)

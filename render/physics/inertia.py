@@ -1,7 +1,7 @@
-"""How the masses of bodies lie in Bullet, which turns every body about the axes of its own frame.
+"""Centres of mass, principal axes and moments of inertia of bodies.
 
-Bullet's moments of inertia are exact for single boxes, cylinders and balls around their centres. For
-all else it takes those of the box around a shape, as that happens to be turned in its file.
+Bullet's own moments are exact for single boxes, cylinders and balls about their centres. For other
+shapes it uses the bounding box along the axes of the body frame.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from sim2cam.scene.shape import Asset, Cylinder, MeshFile, Sphere
 
 @dataclass(frozen=True)
 class InertialFrame:
-    """About which point and which axes a body turns by itself.
+    """Inertial frame of a body.
 
     Attributes:
-        frame: with the centre of its mass for its origin, along its principal axes, in the body's own.
-        specific_moments_m2: of inertia about these, over its mass; None of those that Bullet knows.
+        frame: frame at the centre of mass along the principal axes, in the body frame.
+        specific_moments_m2: moments of inertia about these axes, divided by the mass; None if
+            Bullet's own moments are exact.
     """
 
     frame: Pose
@@ -35,27 +36,30 @@ class InertialFrame:
 
 
 def compute_inertial_frame(body: Body) -> InertialFrame:
-    """Return the balance of a body; a mass off the middle is spread around that as it was around it."""
+    """Return the inertial frame of a body.
+
+    ``mass_offset_m`` moves the centre of mass; the moments about it do not change.
+    """
     offset = np.array(body.mass_offset_m)
     if body.is_fixed or not (offset.any() or isinstance(body.asset, CompoundAsset | MeshFile)):
         return InertialFrame(Pose(), None)
-    even = _compute_uniform_frame(body.asset)
-    place = vec3(even.frame.position_m + offset)
-    return replace(even, frame=replace(even.frame, position_m=place))
+    uniform = _compute_uniform_frame(body.asset)
+    position_m = vec3(uniform.frame.position_m + offset)
+    return replace(uniform, frame=replace(uniform.frame, position_m=position_m))
 
 
 @functools.lru_cache(maxsize=256)
 def _compute_uniform_frame(asset: Asset) -> InertialFrame:
-    """Return the balance of an asset of one stuff, or of a file that says how its mass is spread."""
+    """Return the inertial frame of an asset of uniform density, or that of its file."""
     match asset:
         case MeshFile():
             return InertialFrame(*compute_principal_axes(collider_of(asset).spread))
         case Sphere():
-            square = 0.4 * asset.radius_m**2
-            return InertialFrame(Pose(), (square, square, square))
+            moment = 0.4 * asset.radius_m**2
+            return InertialFrame(Pose(), (moment, moment, moment))
         case Cylinder() | Tin():
-            across = (3 * asset.radius_m**2 + asset.height_m**2) / 12
-            return InertialFrame(Pose(), (across, across, asset.radius_m**2 / 2))
+            transverse = (3 * asset.radius_m**2 + asset.height_m**2) / 12
+            return InertialFrame(Pose(), (transverse, transverse, asset.radius_m**2 / 2))
         case _:
             mesh = build_mesh(asset)
             triangles = np.asarray(mesh.vertices_m, np.float64)[mesh.faces]

@@ -1,4 +1,4 @@
-"""Physics: bodies fall, collide and come to rest in Bullet; what it did is measured and returned."""
+"""Rigid-body simulation of a scene until rest, with a physics certificate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_PENETRATION_M = 1e-3
 MAX_REST_SPEED_M_S = 2e-3
 MAX_DRIFT_M = 3e-4
 MAX_TILT_RAD = math.radians(20)
-"""A die that leans on others further than this has no plain value; its scene is drawn again."""
+"""Maximum tilt of labelled dice; the value of a die that leans further is ambiguous."""
 
 _STEPS_PER_CHECK = 24
 _REST_CHECKS = 2
@@ -45,18 +45,18 @@ _MAX_SUBSTEPS = 64
 _SUBSTEP_SAFETY = 0.8
 _MIN_ENERGY_J = 1e-9
 _MAX_TARGET_DISTANCE_M = 2.0
-_MIN_PART_VOLUME_FRACTION = 0.01  # of the volume of all parts
+_MIN_PART_VOLUME_FRACTION = 0.01  # of the total volume; smaller parts are ignored
 
 
 @dataclass(frozen=True)
 class RestCriterion:
-    """What is taken for rest.
+    """Criterion for rest.
 
     Attributes:
-        friction_scale: share of their friction with which bodies, let go again, must stay where they are; so they must
-            with all of it.
-        max_restarts: how often bodies that move then may come to rest anew, from where they went, before
-            the scene is rejected. Films, which show one way to rest, are not tapped.
+        friction_scale: share of the friction with which released bodies must stay in place, above
+            0 and at most 1. They must also stay with full friction.
+        max_restarts: number of simulations that may continue from the moved bodies before the
+            scene is rejected. Recorded simulations do not restart.
     """
 
     friction_scale: float = 1.0
@@ -73,24 +73,23 @@ class RestCriterion:
 
 _MAX_RESTARTS = 100
 DEFAULT_REST = RestCriterion()
-"""Bodies stay where they are with all of their friction, the first time."""
+"""Full friction, no restarts."""
 
 
 @dataclass(frozen=True)
 class PhysicsCertificate:
-    """How a scene came to rest.
+    """Measurements of a simulation.
 
     Attributes:
-        seconds: simulated time, that of letting go again left out.
-        steps: of the simulation.
-        energy_gain: the most energy that bodies gained from one check to the next, over what they
-            lost in all; they should only lose.
-        contacts: of bodies at the end; ``contacts.supports_in`` tells which carries which.
+        seconds: simulated time without stability tests.
+        steps: number of simulation steps.
+        energy_gain: largest energy gain between checks over the total energy loss; ideally 0.
+        contacts: contacts at the end; see ``build_support_graph``.
         rest_speed_m_s: speed of the fastest body at the end.
-        drift_m: how far a body moves at most in half a second after all were let go again.
-        penetration_m: deepest overlap of two bodies at the end.
-        tilt_rad: how far the most leaning labelled body is off lying flat.
-        rejection: why the scene cannot be used; None when it can.
+        drift_m: maximum displacement of a body within half a second after release.
+        penetration_m: deepest penetration of two bodies at the end.
+        tilt_rad: maximum tilt of labelled dice.
+        rejection: reason why the scene is unusable; None for a valid scene.
     """
 
     seconds: float
@@ -107,43 +106,46 @@ class PhysicsCertificate:
 def simulate(
     scene: Scene, recording: MotionRecording | None = None, criterion: RestCriterion = DEFAULT_REST
 ) -> tuple[Scene, PhysicsCertificate]:
-    """Return the scene at rest, and how it got there. Deterministic.
+    """Simulate a scene until rest. Deterministic.
 
-    A scene in which something fixed reaches below the table is returned as it is.
+    A scene with a fixed mesh below the table is rejected without simulation.
 
     Args:
-        scene: bodies where they are let go. Those that arrive last touch nothing until all others are
-            at rest.
-        recording: of the same scene; records the way to rest.
-        criterion: what is taken for rest.
+        scene: bodies at their release poses. Bodies with ``arrives_last`` do not collide until all
+            others are at rest.
+        recording: recording of the same scene, to which motions and contacts are added.
+        criterion: criterion for rest.
+
+    Returns:
+        The scene at rest, and its certificate.
 
     Raises:
-        SpecError: a body that can move has no mass.
+        SpecError: a moving body has no valid mass.
     """
     _check_masses(scene)
-    way = (
+    run = (
         _SettlingRun(scene)
         if _find_body_below_table(scene)
         else _simulate_until_rest(scene, recording)
     )
-    drift = _test_stability(way, criterion.friction_scale)
+    drift = _test_stability(run, criterion.friction_scale)
     for _ in range(0 if recording is not None else criterion.max_restarts):
         if drift.max_drift_m <= MAX_DRIFT_M:
             break
-        way = way.concatenate(_simulate_until_rest(drift.scene))
-        drift = _test_stability(way, criterion.friction_scale)
-    return way.scene, _make_certificate(way, drift.max_drift_m)
+        run = run.concatenate(_simulate_until_rest(drift.scene))
+        drift = _test_stability(run, criterion.friction_scale)
+    return run.scene, _make_certificate(run, drift.max_drift_m)
 
 
 @dataclass(frozen=True, eq=False)
 class _SettlingRun:
-    """How a scene came to rest, if it did.
+    """Result of a simulation until rest or the time limit.
 
     Attributes:
-        scene: at the end.
-        energies_j: of all bodies, at the start and at each check.
-        contacts: at the end.
-        speed_m_s: of the fastest body then.
+        scene: scene at the end.
+        energies_j: total energy at the start and at each check.
+        contacts: contacts at the end.
+        speed_m_s: speed of the fastest body at the end.
     """
 
     scene: Scene
@@ -156,17 +158,17 @@ class _SettlingRun:
         return (len(self.energies_j) - 1) * _STEPS_PER_CHECK
 
     def concatenate(self, other: _SettlingRun) -> _SettlingRun:
-        """Return this way and another that starts about where it ends."""
+        """Return this run followed by one that starts at its end."""
         return replace(other, energies_j=(*self.energies_j, *other.energies_j[1:]))
 
 
 @dataclass(frozen=True)
 class _ReleaseResult:
-    """What letting go again a scene at rest did.
+    """Result of releasing a scene at rest.
 
     Attributes:
-        max_drift_m: that a body moved at most.
-        scene: bodies where they went.
+        max_drift_m: maximum displacement of a body.
+        scene: scene after the release.
     """
 
     max_drift_m: float
@@ -175,27 +177,37 @@ class _ReleaseResult:
 
 def _simulate_until_rest(scene: Scene, recording: MotionRecording | None = None) -> _SettlingRun:
     client, handles = build_world([body for body in scene.bodies if not body.arrives_last])
-    moving = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
-    masses, thin_m = np.array([body.mass_kg for body in moving]), _compute_min_thickness_m(scene)
-    names = {one: name for name, of_body in handles.items() for one in of_body}
-    energies, calm, speed, substeps = [], 0, 0.0, 1
+    handle_by_body = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
+    masses, min_thickness_m = (
+        np.array([body.mass_kg for body in handle_by_body]),
+        _compute_min_thickness_m(scene),
+    )
+    name_by_handle = {
+        handle_id: name for name, body_handles in handles.items() for handle_id in body_handles
+    }
+    energies, calm_checks, speed, substeps = [], 0, 0.0, 1
     while True:
-        now = compute_energies(client, moving.values(), GRAVITY_M_S2)
-        energies.append(float(now.sum()))
-        if len(energies) > _MAX_CHECKS or calm == _REST_CHECKS:
+        current = compute_energies(client, handle_by_body.values(), GRAVITY_M_S2)
+        energies.append(float(current.sum()))
+        if len(energies) > _MAX_CHECKS or calm_checks == _REST_CHECKS:
             break
-        substeps = _choose_substeps(now / masses, thin_m)
+        substeps = _choose_substeps(current / masses, min_thickness_m)
         client.setPhysicsEngineParameter(numSubSteps=substeps)
         for _ in range(_STEPS_PER_CHECK):
             client.stepSimulation()
             if recording is not None:
-                courses = {b.name: read_course(client, b, handle) for b, handle in moving.items()}
-                recording.add(courses, collect_contacts(client, names, substeps))
-        speed = max((_measure_speed(client, handle) for handle in moving.values()), default=0.0)
-        calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
-    contacts = collect_contacts(client, names, substeps)
+                motions = {
+                    moving_body.name: read_course(client, moving_body, handle)
+                    for moving_body, handle in handle_by_body.items()
+                }
+                recording.add(motions, collect_contacts(client, name_by_handle, substeps))
+        speed = max(
+            (_measure_speed(client, handle) for handle in handle_by_body.values()), default=0.0
+        )
+        calm_checks = calm_checks + 1 if speed < MAX_REST_SPEED_M_S else 0
+    contacts = collect_contacts(client, name_by_handle, substeps)
     return _SettlingRun(
-        _read_resting_scene(client, scene, moving), tuple(energies), contacts, speed
+        _read_resting_scene(client, scene, handle_by_body), tuple(energies), contacts, speed
     )
 
 
@@ -203,50 +215,51 @@ def _check_masses(scene: Scene) -> None:
     for body in scene.bodies:
         if not body.is_fixed and not 0 < body.mass_kg < math.inf:
             raise SpecError(
-                f"body '{body.name}' can move and has a mass of {body.mass_kg} kg. Give it a finite "
-                "one above 0, or fix it."
+                f"body '{body.name}' is not fixed and has a mass of {body.mass_kg} kg. Set a finite "
+                "mass above 0, or fix the body."
             )
 
 
 def _test_stability(run: _SettlingRun, friction_scale: float) -> _ReleaseResult:
-    """Return what half a second does to bodies that are let go again, at rest, with less friction, and
-    if nothing moves then, with all of it: what may slip a little otherwise tips over.
+    """Release bodies from rest for half a second, with reduced and, if stable, with full friction.
 
-    What cannot be used anyway is not let go.
+    Full friction is tested too, because bodies that would slip can tip over instead. Runs that are
+    already rejected are not tested.
     """
     if _find_rejection(run):
         return _ReleaseResult(0.0, run.scene)
-    slipping = _release_bodies(friction_scale, run.scene)
-    if friction_scale == 1 or slipping.max_drift_m > MAX_DRIFT_M:
-        return slipping
-    return max(slipping, _release_bodies(1.0, run.scene), key=lambda drift: drift.max_drift_m)
+    reduced = _release_bodies(friction_scale, run.scene)
+    if friction_scale == 1 or reduced.max_drift_m > MAX_DRIFT_M:
+        return reduced
+    return max(reduced, _release_bodies(1.0, run.scene), key=lambda drift: drift.max_drift_m)
 
 
 def _release_bodies(friction_scale: float, scene: Scene) -> _ReleaseResult:
-    """Return what half a second does to bodies that are let go again with a share of their friction.
+    """Release bodies from rest for half a second, with a share of their friction.
 
-    What leaned on its neighbours by forces that only built up as it came there falls then, what bodies
-    that arrive last overlap is pushed away, what only its resistance to rolling held rolls, and what
-    was about to slip slips.
+    This reveals bodies held by accumulated contact forces, by rolling friction or by friction near
+    its limit, and overlaps with bodies that arrive last.
     """
     client, handles = build_world(scene.bodies)
     for body in scene.bodies:
-        rubs = math.sqrt(friction_scale) * body.friction  # frictions of two bodies multiply
+        friction = (
+            math.sqrt(friction_scale) * body.friction
+        )  # friction coefficients of two bodies multiply
         for handle in handles[body.name]:
             client.changeDynamics(
-                handle, -1, lateralFriction=rubs, rollingFriction=0.0, spinningFriction=0.0
+                handle, -1, lateralFriction=friction, rollingFriction=0.0, spinningFriction=0.0
             )
     for _ in range(_RELEASE_STEPS):
         client.stepSimulation()
-    moving = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
-    after = _read_resting_scene(client, scene, moving)
+    handle_by_body = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
+    after = _read_resting_scene(client, scene, handle_by_body)
     pairs = zip(scene.bodies, after.bodies, strict=True)
-    moved = [math.dist(a.pose.position_m, b.pose.position_m) for a, b in pairs]
-    return _ReleaseResult(max(moved, default=0.0), after)
+    drifts_m = [math.dist(a.pose.position_m, b.pose.position_m) for a, b in pairs]
+    return _ReleaseResult(max(drifts_m, default=0.0), after)
 
 
 def find_upward_face(die: Die, pose: Pose) -> tuple[str, float]:
-    """Return the value of the die's upper face, and its angle off the vertical in radians."""
+    """Return the value of the upper face of a die, and its angle to the vertical in radians."""
     faces = die.get_face_normals()
     ups = pose.rotation().apply(np.array(list(faces.values())))[:, 2]
     best = int(np.argmax(ups))
@@ -258,32 +271,32 @@ def _make_certificate(run: _SettlingRun, drift_m: float) -> PhysicsCertificate:
     if rejection is None and drift_m > MAX_DRIFT_M:
         rejection = f"a body moves by {drift_m * 1e3:.1f} mm when it is let go again"
     gain = max(float(np.diff(energies).max(initial=0.0)), 0.0)
-    share = gain / max(energies[0] - energies[-1], gain, _MIN_ENERGY_J)
+    gain_fraction = gain / max(energies[0] - energies[-1], gain, _MIN_ENERGY_J)
     return PhysicsCertificate(
-        run.steps * STEP_S, run.steps, share, run.contacts, run.speed_m_s, drift_m,
+        run.steps * STEP_S, run.steps, gain_fraction, run.contacts, run.speed_m_s, drift_m,
         _measure_penetration_m(run), _measure_tilt_rad(run.scene), rejection,
     )  # fmt: skip
 
 
 def _find_rejection(run: _SettlingRun) -> str | None:
-    """Return why a scene at the end of its way cannot be used, whatever letting it go again does."""
+    """Return the reason to reject a run, apart from stability; None for a valid run."""
     speed, penetration, tilt = (
         run.speed_m_s,
         _measure_penetration_m(run),
         _measure_tilt_rad(run.scene),
     )
-    loose = (body for body in run.scene.bodies if body.is_target and not body.is_fixed)
-    away = max((math.hypot(*body.pose.position_m) for body in loose), default=0.0)
+    targets = (body for body in run.scene.bodies if body.is_target and not body.is_fixed)
+    distance_m = max((math.hypot(*body.pose.position_m) for body in targets), default=0.0)
     reasons = {
         f"still moving at {speed:.3f} m/s after {run.steps * STEP_S:.1f} s": (
             speed >= MAX_REST_SPEED_M_S
         ),
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
         f"a die leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
-        f"a labelled body ended {away:.1f} m away": away > _MAX_TARGET_DISTANCE_M,
+        f"a labelled body ended {distance_m:.1f} m away": distance_m > _MAX_TARGET_DISTANCE_M,
     }
-    found = (reason for reason, holds in reasons.items() if holds)
-    return _find_body_below_table(run.scene) or next(found, None)
+    applicable = (reason for reason, holds in reasons.items() if holds)
+    return _find_body_below_table(run.scene) or next(applicable, None)
 
 
 def _measure_penetration_m(run: _SettlingRun) -> float:
@@ -297,21 +310,21 @@ def _measure_tilt_rad(scene: Scene) -> float:
 
 
 def _find_target_dice(scene: Scene) -> Iterator[tuple[Body, Die]]:
-    """Yield the bodies that are dice to be found, and what they are."""
+    """Yield labelled dice with their assets."""
     for body in scene.bodies:
         if isinstance(body.asset, Die) and body.is_target:
             yield body, body.asset
 
 
 def _find_body_below_table(scene: Scene) -> str | None:
-    """Return which fixed thing from a file reaches below the table, if one does."""
-    sunk = {
+    """Return a message about a fixed mesh that reaches below the table; None without one."""
+    depth_by_name = {
         body.name: -_compute_lowest_height_m(body) for body in scene.bodies if _is_fixed_file(body)
     }
-    deepest = max(sunk, key=lambda name: sunk[name], default="")
-    if sunk.get(deepest, 0.0) <= MAX_PENETRATION_M:
+    deepest = max(depth_by_name, key=lambda name: depth_by_name[name], default="")
+    if depth_by_name.get(deepest, 0.0) <= MAX_PENETRATION_M:
         return None
-    return f"{deepest} reaches {sunk[deepest] * 1e3:.0f} mm below the table"
+    return f"{deepest} reaches {depth_by_name[deepest] * 1e3:.0f} mm below the table"
 
 
 def _is_fixed_file(body: Body) -> bool:
@@ -319,35 +332,35 @@ def _is_fixed_file(body: Body) -> bool:
 
 
 def _compute_lowest_height_m(body: Body) -> float:
-    """Return how high above the table the lowest point is of what a thing from a file collides as."""
+    """Return the height of the lowest point of the collider of a mesh file."""
     assert isinstance(body.asset, MeshFile)
     parts = collider_of(body.asset).parts
     return min(float(body.pose.apply(part)[:, 2].min()) for part in parts)
 
 
 def _choose_substeps(specific_energies_j_kg: NDArray[np.float64], thickness_m: float) -> int:
-    """Return in how many parts a step is simulated, so that nothing flies through anything.
+    """Return the number of substeps that prevents tunnelling.
 
     Args:
-        specific_energies_j_kg: of the bodies, over their masses: so fast they can become.
-        thickness_m: overlaps of this are pushed apart the wrong way.
+        specific_energies_j_kg: energy per mass of the bodies, which bounds their speed.
+        thickness_m: penetration at which bodies are pushed out on the wrong side.
     """
     fastest = math.sqrt(2 * max(specific_energies_j_kg.max(initial=0.0), 0.0))
     return max(1, min(_MAX_SUBSTEPS, math.ceil(fastest * STEP_S / (_SUBSTEP_SAFETY * thickness_m))))
 
 
 def _compute_min_thickness_m(scene: Scene) -> float:
-    """Return half the thicknesses of the thinnest body that moves and the thinnest other one."""
-    thick = sorted((_compute_thickness_m(body.asset), body.is_fixed) for body in scene.bodies)
-    first = next((n for n, (_, is_fixed) in enumerate(thick) if not is_fixed), None)
+    """Return the mean thickness of the thinnest moving body and the thinnest other body."""
+    thicknesses = sorted((_compute_thickness_m(body.asset), body.is_fixed) for body in scene.bodies)
+    first = next((index for index, (_, is_fixed) in enumerate(thicknesses) if not is_fixed), None)
     if first is None:
         return math.inf
-    moving_m, _ = thick.pop(first)
-    return (moving_m + min((thick_m for thick_m, _ in thick), default=math.inf)) / 2
+    moving_m, _ = thicknesses.pop(first)
+    return (moving_m + min((other_m for other_m, _ in thicknesses), default=math.inf)) / 2
 
 
 def _compute_thickness_m(asset: Asset) -> float:
-    """Return the shortest side of a shape, or of its thinnest part; an endless table is thick."""
+    """Return the smallest extent of a shape, or of its thinnest part."""
     if isinstance(asset, Ground):
         return GROUND_DEPTH_M
     if isinstance(asset, MeshFile):
@@ -360,30 +373,27 @@ def _compute_thickness_m(asset: Asset) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def _compute_mesh_thickness_m(asset: MeshFile) -> float:
-    """Return how thick the thinnest of the parts is that a file collides as.
-
-    Slivers do not count: more of the solid lies beside them.
-    """
+    """Return the thickness of the thinnest convex part of a mesh file, without slivers."""
     from scipy.spatial import ConvexHull
 
     hulls = [ConvexHull(part) for part in collider_of(asset).parts]
-    least_m3 = _MIN_PART_VOLUME_FRACTION * sum(hull.volume for hull in hulls)
-    across = [  # at the least, from a face to the corner furthest from it
+    min_volume_m3 = _MIN_PART_VOLUME_FRACTION * sum(hull.volume for hull in hulls)
+    thicknesses = [  # smallest distance from a face to the farthest vertex
         np.ptp(hull.points @ hull.equations[:, :3].T, axis=0).min()
         for hull in hulls
-        if hull.volume >= least_m3
+        if hull.volume >= min_volume_m3
     ]
-    return float(min(across))
+    return float(min(thicknesses))
 
 
 def _measure_speed(client: BulletClient, handle: int) -> float:
-    """Return linear speed in m/s plus the rim speed that the spin gives a body of 1 cm."""
+    """Return the linear speed plus the rim speed of a body of 1 cm radius, in m/s."""
     linear, angular = client.getBaseVelocity(handle)
     return math.hypot(*linear) / SCALE + 0.01 * math.hypot(*angular)
 
 
 def _read_resting_scene(client: BulletClient, scene: Scene, moving: Mapping[Body, int]) -> Scene:
-    """Return the scene with bodies that can move where Bullet has them, at rest."""
+    """Return the scene with moving bodies at their Bullet poses, at rest."""
     return replace(
         scene,
         bodies=tuple(

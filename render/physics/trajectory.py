@@ -1,4 +1,4 @@
-"""Film: what bodies do on their way to rest, as the physics has it, at any time between its steps."""
+"""Recorded motion of a simulation, at any time between its steps."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sim2cam.render.physics.contacts import Contact
 from sim2cam.scene.scene import Body, Scene
 
 STEP_S = 1 / 240
-"""Length of a step of the simulation."""
+"""Time step of the simulation."""
 
 _STEP_TOLERANCE = 1e-6
 
 
 class MotionRecording:
-    """The courses of moving bodies after each step of a simulation, and what touched in it.
+    """Motions of moving bodies after each step of a simulation, and contacts during it.
 
     Args:
-        scene: how it starts.
+        scene: scene at the start.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -28,45 +28,46 @@ class MotionRecording:
         self._contacts: list[tuple[Contact, ...]] = []
 
     def add(self, courses: dict[str, RigidMotion], contacts: tuple[Contact, ...]) -> None:
-        """Append where bodies are after one more step, how they move, and what touched in it."""
+        """Append motions after one step by body name, and contacts during it."""
         self._courses.append(courses)
         self._contacts.append(contacts)
 
     def contacts_at(self, seconds: float) -> tuple[Contact, ...]:
-        """Return what touched in the step that ends, or is under way, at a time."""
+        """Return the contacts of the step that contains or ends at a time."""
         return (
             self._contacts[self._count_steps(seconds) - 1] if seconds > 0 and self._contacts else ()
         )
 
     def scene_at(self, seconds: float) -> Scene:
-        """Return the scene at a time after the bodies were let go; before that they are held still.
+        """Return the scene at a time after release; before, the bodies are at rest.
 
-        Between two steps bodies are where the later one, run backwards, has them: Bullet moves by
-        the velocity that a step ends with (semi-implicit Euler).
+        Between steps, poses are extrapolated backwards from the later step: Bullet moves bodies by
+        the velocity at the end of a step (semi-implicit Euler).
         """
         if seconds <= 0 or not self._courses:
             bodies = (apply_course(body, RigidMotion(body.pose)) for body in self._scene.bodies)
             return replace(self._scene, bodies=tuple(bodies))
-        number = self._count_steps(seconds)
-        back = seconds - number * STEP_S
-        courses = self._courses[number - 1]
+        step_count = self._count_steps(seconds)
+        offset_s = seconds - step_count * STEP_S
+        motions = self._courses[step_count - 1]
         bodies = (
             apply_course(
-                body, RigidMotion(courses[body.name].compute_pose(back), courses[body.name].twist)
+                body,
+                RigidMotion(motions[body.name].compute_pose(offset_s), motions[body.name].twist),
             )
-            if body.name in courses
+            if body.name in motions
             else body
             for body in self._scene.bodies
         )
         return replace(self._scene, bodies=tuple(bodies))
 
     def _count_steps(self, seconds: float) -> int:
-        """Return how many steps there are up to the end of that at a time."""
+        """Return the number of steps up to the end of the step that contains a time."""
         return min(math.ceil(seconds / STEP_S - _STEP_TOLERANCE), len(self._courses))
 
 
 def apply_course(body: Body, course: RigidMotion) -> Body:
-    """Return a body on its course."""
+    """Return the body with pose and velocities of a motion."""
     twist = course.twist
     return replace(
         body, pose=course.pose, velocity_m_s=twist.velocity_m_s, spin_rad_s=twist.spin_rad_s

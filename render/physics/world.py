@@ -1,4 +1,4 @@
-"""Worlds: the bodies of a scene as Bullet has them, and where it has them."""
+"""Conversion of scenes to Bullet worlds, and of poses back."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ ROLLING_FRICTION_M = {
     "sphere": 2e-3,
     "mesh": 2e-3,
 }
-"""Resistance to rolling by kind, over the push on it; on flat faces it makes bodies jitter."""
-_SOLVER_ITERATIONS = 300  # of the solver, in each part of a step
+"""Rolling friction by kind of asset; on flat faces it makes bodies jitter."""
+_SOLVER_ITERATIONS = 300  # per substep
 _RESTITUTION_MIN_SPEED_M_S = (
-    0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
+    0.1  # slower impacts do not bounce; gravity alone adds 0.04 m/s per step
 )
-_CONTACT_ERP = 0.5  # share of an overlap that a step takes away; so bounces are as high as told
+_CONTACT_ERP = 0.5  # share of penetration resolved per step; at this value restitution is accurate
 
 
 def build_world(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]]]:
-    """Return Bullet's world with these bodies, and its numbers of them."""
+    """Build the Bullet world of some bodies, and return it with their handles by name."""
     client = reset_world()
     client.setGravity(0, 0, -GRAVITY_M_S2 * SCALE)
     client.setPhysicsEngineParameter(
@@ -64,7 +64,7 @@ def build_world(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[in
         numSubSteps=1,
         numSolverIterations=_SOLVER_ITERATIONS,
         deterministicOverlappingPairs=1,
-        useSplitImpulse=1,  # pushing bodies apart that overlap must not throw them
+        useSplitImpulse=1,  # resolving penetration must not add velocity
         splitImpulsePenetrationThreshold=0.0,
         contactERP=_CONTACT_ERP,
         restitutionVelocityThreshold=_RESTITUTION_MIN_SPEED_M_S * SCALE,
@@ -73,7 +73,7 @@ def build_world(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[in
 
 
 def _add_body(client: BulletClient, body: Body) -> list[int]:
-    """Return Bullet's numbers of a body: one of what moves."""
+    """Return the Bullet handles of a body; moving bodies have one."""
     if isinstance(body.asset, CompoundAsset):
         shapes = create_compound_shapes(client, body.asset, is_fixed=body.is_fixed)
     else:
@@ -82,17 +82,17 @@ def _add_body(client: BulletClient, body: Body) -> list[int]:
 
 
 def _add_multibody(client: BulletClient, body: Body, shape: int) -> int:
-    balance, mass_kg = compute_inertial_frame(body), 0.0 if body.is_fixed else body.mass_kg
+    inertial, mass_kg = compute_inertial_frame(body), 0.0 if body.is_fixed else body.mass_kg
     handle = client.createMultiBody(
         mass_kg,
         shape,
         -1,
         *_convert_pose(body.pose),
-        *_convert_pose(balance.frame),
-        useMaximalCoordinates=1,  # of Bullet's two kinds of bodies the one with split impulses
+        *_convert_pose(inertial.frame),
+        useMaximalCoordinates=1,  # multibodies do not support split impulses
     )
-    if balance.specific_moments_m2 is not None:
-        moments = np.multiply(balance.specific_moments_m2, mass_kg * SCALE**2).tolist()
+    if inertial.specific_moments_m2 is not None:
+        moments = np.multiply(inertial.specific_moments_m2, mass_kg * SCALE**2).tolist()
         client.changeDynamics(handle, -1, mass=mass_kg, localInertiaDiagonal=moments)
     rolling = ROLLING_FRICTION_M.get(body.asset.kind, 0.0) * SCALE
     client.changeDynamics(
@@ -107,19 +107,19 @@ def _add_multibody(client: BulletClient, body: Body, shape: int) -> int:
 
 
 def _convert_pose(pose: Pose) -> tuple[list[float], Quaternion]:
-    """Return a pose in Bullet's units, whose quaternions end with w."""
+    """Convert a pose to Bullet units and quaternion order xyzw."""
     w, x, y, z = pose.rotation_wxyz
     return np.multiply(pose.position_m, SCALE).tolist(), (x, y, z, w)
 
 
 def _create_collision_shape(client: BulletClient, asset: Asset) -> int:
-    """Return the shape that an asset collides as, in its own frame."""
+    """Create the collision shape of an asset, in its own frame."""
     match asset:
-        case Die():  # as a cube: rounding bends its way, not how it lies, and cubes rest without jitter
+        case Die():  # a cube: rounding changes the path, not the rest pose, and cubes rest without jitter
             shape = client.createCollisionShape(
                 client.GEOM_BOX, halfExtents=[asset.edge_m * SCALE / 2] * 3
             )
-        # round edges and corners bend its way no more
+        # rounded edges and corners are ignored, as for dice
         case Cuboid() | Block() | Board() | Card() | Carton() | Sheet():
             sides = np.multiply(asset.size_m, SCALE / 2).tolist()
             shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides)
@@ -141,32 +141,33 @@ def _create_collision_shape(client: BulletClient, asset: Asset) -> int:
 
 
 def _create_mesh_shape(client: BulletClient, asset: MeshFile) -> int:
-    """Return a file's shape: one convex solid from its corners, several from a file of each link,
-    which stays the same however the joints stand.
+    """Create the shape of a mesh file: one convex solid from its vertices, or an OBJ file per link.
+
+    The OBJ file of a link does not depend on the joint positions.
     """
     links = collider_of(asset).links
     if len(links) == len(links[0].parts) == 1 and links[0].pose == Pose():
         corners = (links[0].parts[0] * SCALE).tolist()
         return int(client.createCollisionShape(client.GEOM_MESH, vertices=corners))
     unposed = replace(asset, joints=(), keypoints=())
-    places, turns = zip(*(_convert_pose(link.pose) for link in links), strict=True)
+    positions, rotations = zip(*(_convert_pose(link.pose) for link in links), strict=True)
     shape = client.createCollisionShapeArray(
         [client.GEOM_MESH] * len(links),
         fileNames=[str(_write_parts_file(unposed, link.link)) for link in links],
         meshScales=[[SCALE] * 3] * len(links),
-        collisionFramePositions=list(places),
-        collisionFrameOrientations=list(turns),
+        collisionFramePositions=list(positions),
+        collisionFrameOrientations=list(rotations),
     )
     return int(shape)
 
 
 @functools.lru_cache(maxsize=1024)
 def _write_parts_file(asset: MeshFile, link: int) -> Path:
-    """Return an OBJ in this process's own folder with the parts of a link, in its frame."""
-    (found,) = (one for one in collider_of(asset).links if one.link == link)
-    number = _write_parts_file.cache_info().misses  # Bullet remembers files by their names
-    path = Path(_get_temp_folder().name, f"{number}.obj")
-    path.write_text(parts_obj(found.parts))
+    """Write the parts of a link, in its frame, to an OBJ file of this process."""
+    (collider,) = (part for part in collider_of(asset).links if part.link == link)
+    file_number = _write_parts_file.cache_info().misses  # Bullet caches files by name
+    path = Path(_get_temp_folder().name, f"{file_number}.obj")
+    path.write_text(parts_obj(collider.parts))
     return path
 
 
@@ -176,16 +177,16 @@ def _get_temp_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def read_course(client: BulletClient, body: Body, handle: int) -> RigidMotion:
-    """Return where a body is and how it moves; Bullet tells it of the frame of its balance."""
+    """Return pose and twist of a body, converted from Bullet's inertial frame."""
     frame = compute_inertial_frame(body).frame
     position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
     velocity, spin = client.getBaseVelocity(handle)
     px, py, pz = (float(c) / SCALE for c in position)
     centre = Pose((float(w), float(x), float(y), float(z)), (px, py, pz))
     to_origin = centre.rotation().apply(frame.inverse().position_m)
-    turn = centre.rotation_wxyz
+    rotation_wxyz = centre.rotation_wxyz
     if frame.rotation_wxyz != Pose().rotation_wxyz:
-        turn = quaternion(centre.rotation() * frame.rotation().inv())
-    pose = Pose(turn, vec3(centre.position_m + to_origin))
+        rotation_wxyz = quaternion(centre.rotation() * frame.rotation().inv())
+    pose = Pose(rotation_wxyz, vec3(centre.position_m + to_origin))
     velocity_m_s = np.divide(velocity, SCALE) + np.cross(spin, to_origin)
     return RigidMotion(pose, Twist(vec3(velocity_m_s), vec3(np.array(spin))))

@@ -1,7 +1,7 @@
-"""Automatics: how a camera chooses its exposure and its white, picture by picture.
+"""Automatic exposure and white balance.
 
-Within a film they follow the light with a lag; what they were is a value that is handed from one
-picture to the next.
+In a sequence the settings follow the light with a lag, so each frame takes those of the previous
+one as an argument.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 from sim2cam.scene.sensor import Automatics
 
 METERING_TARGET = 0.4
-"""Linear level that the meter gives the picture's upper middle: bright, as phones expose."""
+"""Linear level of the metered quantile after exposure: bright, as on phones."""
 
 _METERING_QUANTILE = 0.6
 _HIGHLIGHT_QUANTILE = 0.99
-_HIGHLIGHT_LEVEL = 0.95  # the meter darkens rather than lose more than the brightest per cent
-_MINKOWSKI_NORM = 6  # of colour, by which the light's is judged
-_MAX_WHITE_GAIN = 4.0  # what the white balance multiplies at most, and divides by
-_METERING_STRIDE = 4  # every fourth pixel is metered, both ways
+_HIGHLIGHT_LEVEL = 0.95  # at most 1 % of the pixels exceeds this level
+_MINKOWSKI_NORM = 6  # norm of each channel, for the estimate of the illuminant (shades of grey)
+_MAX_WHITE_GAIN = 4.0  # white balance gains are limited to 1/4 to 4
+_METERING_STRIDE = 4  # every fourth row and column is metered
 
 
 @dataclass(frozen=True)
 class AutoSettings:
-    """What the automatics chose.
+    """Automatic settings of a frame.
 
     Attributes:
-        gain: level at the sensor, in its saturation, over radiance.
-        red_gain, blue_gain: what those are multiplied by for the sake of the white balance.
+        gain: ratio of sensor level (1 is saturation) to radiance.
+        red_gain, blue_gain: white balance gains.
     """
 
     gain: float
@@ -41,11 +41,11 @@ class AutoSettings:
 
 @dataclass(frozen=True)
 class PreviousSettings:
-    """What they chose before.
+    """Automatic settings of the previous frame.
 
     Attributes:
-        settings: then.
-        elapsed_s: since then; 0 for another eye of the same camera, which takes them over.
+        settings: settings of the previous frame.
+        elapsed_s: time since then; 0 for the right camera of a pair, which copies the settings.
     """
 
     settings: AutoSettings
@@ -57,39 +57,39 @@ def choose_settings(
     automatics: Automatics | None,
     previous: PreviousSettings | None = None,
 ) -> AutoSettings:
-    """Return what the automatics choose for a picture.
+    """Choose exposure and white balance of a frame.
 
     Args:
-        radiance: (h, w, 3) that falls on the sensor.
-        automatics: None for a meter without lag and no white balance.
-        previous: what they chose for the picture before; None for the first one.
+        radiance: (h, w, 3) radiance at the sensor.
+        automatics: parameters; None for metering without lag and no white balance.
+        previous: settings of the previous frame; None for the first frame.
     """
     if previous is not None and previous.elapsed_s <= 0:
         return previous.settings
-    of = automatics or Automatics()
+    parameters = automatics or Automatics()
     metered = radiance[::_METERING_STRIDE, ::_METERING_STRIDE]
-    red, blue = _estimate_white_balance(metered, of.white_balance)
-    gain = _meter_exposure(metered) if of.fixed_gain is None else of.fixed_gain
+    red, blue = _estimate_white_balance(metered, parameters.white_balance)
+    gain = _meter_exposure(metered) if parameters.fixed_gain is None else parameters.fixed_gain
     if previous is None:
         return AutoSettings(gain, red, blue)
-    before = previous.settings
+    last = previous.settings
     return AutoSettings(
-        _smooth_over_time(before.gain, gain, previous.elapsed_s, of.exposure_lag_s),
-        _smooth_over_time(before.red_gain, red, previous.elapsed_s, of.white_lag_s),
-        _smooth_over_time(before.blue_gain, blue, previous.elapsed_s, of.white_lag_s),
+        _smooth_over_time(last.gain, gain, previous.elapsed_s, parameters.exposure_lag_s),
+        _smooth_over_time(last.red_gain, red, previous.elapsed_s, parameters.white_lag_s),
+        _smooth_over_time(last.blue_gain, blue, previous.elapsed_s, parameters.white_lag_s),
     )
 
 
 def _meter_exposure(pixels: NDArray[np.float32]) -> float:
     levels = np.quantile(pixels.mean(axis=-1), [_METERING_QUANTILE, _HIGHLIGHT_QUANTILE])
-    middle, high = np.maximum(levels, 1e-6)
-    return float(min(METERING_TARGET / middle, _HIGHLIGHT_LEVEL / high))
+    metered, highlight = np.maximum(levels, 1e-6)
+    return float(min(METERING_TARGET / metered, _HIGHLIGHT_LEVEL / highlight))
 
 
 def _estimate_white_balance(pixels: NDArray[np.float32], strength: float) -> tuple[float, float]:
-    """Return what red and blue are multiplied by to take a share of the mean's colour out.
+    """Return red and blue gains that remove a share of the illuminant's colour.
 
-    The mean is that of the sixth power, in which bright parts count most.
+    The illuminant is the Minkowski mean of order 6, dominated by bright pixels.
     """
     if strength <= 0:
         return 1.0, 1.0
@@ -102,7 +102,7 @@ def _estimate_white_balance(pixels: NDArray[np.float32], strength: float) -> tup
 
 
 def _smooth_over_time(previous: float, target: float, elapsed_s: float, lag_s: float) -> float:
-    """Return what has gone from one value to another for a time, exponentially and in stops."""
+    """Return the value between ``previous`` and ``target`` after exponential smoothing in stops."""
     if lag_s <= 0:
         return target
     return float(target * (previous / target) ** math.exp(-elapsed_s / lag_s))

@@ -1,9 +1,8 @@
-"""The sensor: linear radiance to the bytes of a file, in the order a camera does it.
+"""Image sensor and ISP: linear radiance to encoded image, in the order of a camera.
 
-Light falls off towards the corners and is blurred; the meter chooses the exposure; electrons are
-counted with their noise (EMVA 1288), in all colours or behind a mosaic of filters, whose colours are
-then interpolated and corrected. The camera balances white, filters noise, applies its tone curves
-and sharpens.
+Vignetting and blur; automatic exposure; electrons with noise (EMVA 1288), for full RGB or a colour
+filter array with demosaicing and colour correction; white balance, denoising, tone curves and
+sharpening.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _SHARPENING_SIGMA_PX = 1.0
 
 @dataclass(frozen=True, eq=False)
 class CapturedImage:
-    """What a camera writes.
+    """Output of the sensor.
 
     Attributes:
-        encoded: the picture's.
-        raw: (h, w) uint16, what its pixels counted; None without a mosaic.
-        auto_settings: what its automatics chose.
+        encoded: encoded image file.
+        raw: (h, w) uint16 raw image; None without a mosaic.
+        auto_settings: automatic exposure and white balance.
     """
 
     encoded: bytes
@@ -45,19 +44,19 @@ class CapturedImage:
 def capture_image(
     radiance: Floats, sensor: Sensor, previous: PreviousSettings | None = None
 ) -> CapturedImage:
-    """Return the photo of a radiance (h, w, 3), linear RGB. Deterministic.
+    """Capture an image. Deterministic.
 
     Args:
-        radiance: what comes through the lens.
-        sensor: what it falls on.
-        previous: what the camera's automatics chose before; None for a first picture.
+        radiance: (h, w, 3) linear RGB radiance behind the lens.
+        sensor: sensor and ISP parameters.
+        previous: automatic settings of the previous frame; None for the first frame.
     """
-    picture, raw, settings = _form_image(radiance, sensor, previous)
-    return CapturedImage(_encode_image(picture, sensor), raw, settings)
+    image, raw, settings = _form_image(radiance, sensor, previous)
+    return CapturedImage(_encode_image(image, sensor), raw, settings)
 
 
 def develop(radiance: Floats, sensor: Sensor) -> NDArray[np.uint8]:
-    """Return the picture (h, w, 3) RGB uint8 of a first photo before compression; see ``take``."""
+    """Return the image (h, w, 3) RGB uint8 of a first frame, before compression."""
     return _form_image(radiance, sensor, None)[0]
 
 
@@ -71,7 +70,7 @@ def _encode_image(image: NDArray[np.uint8], sensor: Sensor) -> bytes:
 def _form_image(
     radiance: Floats, sensor: Sensor, previous: PreviousSettings | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint16] | None, AutoSettings]:
-    """Return the picture (h, w, 3), the raw one (h, w), and what the automatics chose."""
+    """Return the image (h, w, 3), the raw image (h, w) and the automatic settings."""
     light = _apply_vignetting_and_blur(radiance, sensor)
     settings = choose_settings(light, sensor.automatics, previous)
     light *= settings.gain
@@ -81,37 +80,39 @@ def _form_image(
 
 
 def _read_sensor(light: Floats, sensor: Sensor) -> tuple[Floats, NDArray[np.uint16] | None]:
-    """Return linear RGB (h, w, 3), 0 to 1, and the raw picture (h, w) that it was made from."""
+    """Return linear RGB (h, w, 3), 0 to 1, and the raw image (h, w) with a mosaic."""
     if sensor.mosaic is None:
         return _add_sensor_noise(light, sensor), None
-    of = sensor.processing or Processing()
+    processing = sensor.processing or Processing()
     raw = simulate_raw(light, sensor, sensor.mosaic)
-    return demosaic_raw(raw, sensor, sensor.mosaic, of.demosaic, of.color_correction), raw
+    return demosaic_raw(
+        raw, sensor, sensor.mosaic, processing.demosaic, processing.color_correction
+    ), raw
 
 
 def _apply_isp(linear: Floats, sensor: Sensor, auto_settings: AutoSettings) -> NDArray[np.uint8]:
-    """Return the picture (h, w, 3) RGB uint8; the light is used up."""
+    """Return the image (h, w, 3) RGB uint8; overwrites ``linear``."""
     processing = sensor.processing or Processing()
     if processing.shading_correction:
         falloff = _compute_vignetting(linear.shape, sensor.vignetting)
-        kept = 1 + np.float32(processing.shading_correction) * (falloff - 1)
-        linear /= kept[..., None]
+        correction = 1 + np.float32(processing.shading_correction) * (falloff - 1)
+        linear /= correction[..., None]
     gains = [
         sensor.red_gain * auto_settings.red_gain,
         1.0,
         sensor.blue_gain * auto_settings.blue_gain,
     ]
-    quiet = _denoise(linear, sensor.denoise)
-    balanced = cv2.transform(quiet, np.diag(gains).astype(np.float32), quiet)
-    even = compress_local_tone(np.asarray(balanced, dtype=np.float32), processing.local_tone)
-    picture = encode_srgb(
-        apply_tone_curve(even, sensor.tone_contrast, sensor.tone_shoulder, sensor.saturation)
+    denoised = _denoise(linear, sensor.denoise)
+    balanced = cv2.transform(denoised, np.diag(gains).astype(np.float32), denoised)
+    compressed = compress_local_tone(np.asarray(balanced, dtype=np.float32), processing.local_tone)
+    image = encode_srgb(
+        apply_tone_curve(compressed, sensor.tone_contrast, sensor.tone_shoulder, sensor.saturation)
     )
-    return _blur_chroma(_sharpen(picture, sensor.sharpening), processing.chroma_blur_px)
+    return _blur_chroma(_sharpen(image, sensor.sharpening), processing.chroma_blur_px)
 
 
 def _apply_vignetting_and_blur(radiance: Floats, sensor: Sensor) -> Floats:
-    """Return the light (h, w, 3) that falls on the sensor."""
+    """Return the light (h, w, 3) at the sensor."""
     light = np.asarray(
         cv2.merge([_compute_vignetting(radiance.shape, sensor.vignetting)] * 3), np.float32
     )
@@ -120,7 +121,7 @@ def _apply_vignetting_and_blur(radiance: Floats, sensor: Sensor) -> Floats:
 
 
 def _compute_vignetting(shape: tuple[int, ...], strength: float) -> Floats:
-    """Return relative light (h, w): 1 in the middle, 1 - strength in the corners."""
+    """Return the relative illumination (h, w): 1 in the centre, 1 - strength in the corners."""
     y, x = np.ogrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
     return np.asarray(1 - strength * (x * x + y * y) / 2, dtype=np.float32)
 
@@ -132,28 +133,28 @@ def _blur(light: Floats, sigma_px: float) -> Floats:
 
 
 def _add_sensor_noise(light: Floats, sensor: Sensor) -> Floats:
-    """Return what the sensor counts, in place; the Poisson law is drawn as a normal one."""
+    """Add sensor noise in place; Poisson noise is approximated as normal."""
     rng = np.random.default_rng(sensor.noise_seed)
     clipped = np.clip(light, 0, 1, out=light)
-    full = _compute_full_wells(sensor)
-    spread = np.asarray(clipped / full, dtype=np.float32)
-    spread += (sensor.read_noise_e / full) ** 2
-    np.sqrt(spread, out=spread)
-    spread *= sample_standard_normal(rng, clipped.shape)
-    clipped += spread
+    full_wells = _compute_full_wells(sensor)
+    noise = np.asarray(clipped / full_wells, dtype=np.float32)
+    noise += (sensor.read_noise_e / full_wells) ** 2
+    np.sqrt(noise, out=noise)
+    noise *= sample_standard_normal(rng, clipped.shape)
+    clipped += noise
     return np.asarray(np.clip(clipped, 0, 1, out=clipped))
 
 
 def _compute_full_wells(sensor: Sensor) -> float | Floats:
-    """Return the electrons that white is, of each colour (3,) where they differ."""
+    """Return the electrons at white, per channel (3,) if they differ."""
     if sensor.red_response == sensor.blue_response == 1:
-        return sensor.full_well_e  # one number is divided by much faster
+        return sensor.full_well_e  # division by a scalar is much faster
     shares = np.array([sensor.red_response, 1, sensor.blue_response], np.float32)
     return np.asarray(sensor.full_well_e * shares, dtype=np.float32)
 
 
 def _denoise(linear: Floats, strength: float) -> Floats:
-    """Mix in a median-filtered picture, which is what cheap in-camera filters look like."""
+    """Blend with a median-filtered image, which resembles simple in-camera denoising."""
     if strength <= 0:
         return linear
     smooth = np.asarray(cv2.medianBlur(np.ascontiguousarray(linear), 3), dtype=np.float32)
@@ -166,14 +167,14 @@ def _denoise(linear: Floats, strength: float) -> Floats:
 def _sharpen(image: NDArray[np.uint8], weight: float) -> NDArray[np.uint8]:
     if weight <= 0:
         return image
-    soft = cv2.GaussianBlur(image, (0, 0), _SHARPENING_SIGMA_PX)
-    return np.asarray(cv2.addWeighted(image, 1 + weight, soft, -weight, 0), dtype=np.uint8)
+    blurred = cv2.GaussianBlur(image, (0, 0), _SHARPENING_SIGMA_PX)
+    return np.asarray(cv2.addWeighted(image, 1 + weight, blurred, -weight, 0), dtype=np.uint8)
 
 
 def _blur_chroma(image: NDArray[np.uint8], sigma_px: float) -> NDArray[np.uint8]:
-    """Blur what is colour and leaves what is brightness (Y of ITU-R BT.601)."""
+    """Blur chroma and keep luma (Y of ITU-R BT.601)."""
     if sigma_px <= 0:
         return image
-    brightness, *color = cv2.split(cv2.cvtColor(image, cv2.COLOR_RGB2YCrCb))
-    soft = (cv2.GaussianBlur(plane, (0, 0), sigma_px) for plane in color)
-    return np.asarray(cv2.cvtColor(cv2.merge([brightness, *soft]), cv2.COLOR_YCrCb2RGB), np.uint8)
+    luma, *chroma = cv2.split(cv2.cvtColor(image, cv2.COLOR_RGB2YCrCb))
+    blurred = (cv2.GaussianBlur(plane, (0, 0), sigma_px) for plane in chroma)
+    return np.asarray(cv2.cvtColor(cv2.merge([luma, *blurred]), cv2.COLOR_YCrCb2RGB), np.uint8)

@@ -1,1 +1,1 @@
-"""Kinds of objects: shape, mesh and texture of each."""
+"""Object kinds: mesh and texture of each."""

@@ -1,4 +1,4 @@
-"""Playing cards: rank and suit on the face, a lattice on the back."""
+"""Prints of playing cards: rank and suit on the face, a lattice on the back."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from sim2cam.surfaces.printing import (
 Floats = NDArray[np.float64]
 
 _TEXTURE_PX = 512
-_SUPERSAMPLING = 4  # drawn so many times larger, then averaged
+_SUPERSAMPLING = 4  # drawn at this scale, then averaged
 _RED: Color = (0.45, 0.008, 0.012)
 _BLACK: Color = (0.012, 0.012, 0.014)
-_MARGIN = 0.06  # of the width, around what is on the back
+_MARGIN = 0.06  # of the width, around the lattice of the back
 _PIP_HALF_HEIGHT = 0.085  # half height of a pip, over the card's width
 
 _LEFT, _RIGHT, _MIDDLE = 0.3, 0.7, 0.5
@@ -47,7 +47,7 @@ _PIP_POSITIONS["10"] = (*_PIP_POSITIONS["9"][:-1], (_MIDDLE, 0.3), (_MIDDLE, 0.7
 
 
 def make_card_prints(card: Card) -> tuple[InkPrint, InkPrint]:
-    """Return the prints of a card's face and of its back."""
+    """Return the prints of the face and the back of a card."""
     aspect = card.size_m[1] / card.size_m[0]
     ink = _RED if card.face[-1] in "DH" else _BLACK
     return InkPrint(_draw_face(card.face, aspect), ink), InkPrint(
@@ -57,25 +57,25 @@ def make_card_prints(card: Card) -> tuple[InkPrint, InkPrint]:
 
 @functools.lru_cache(maxsize=64)
 def _draw_face(face: str, aspect: float) -> Floats:
-    """Return the cover of a face (n, n); everything is drawn in widths of the card, then fitted."""
+    """Return the ink coverage (n, n) of a face."""
     rank, suit = face[:-1], face[-1]
-    sheet = np.zeros(
+    canvas = np.zeros(
         (round(_TEXTURE_PX * _SUPERSAMPLING * aspect), _TEXTURE_PX * _SUPERSAMPLING), np.uint8
     )
     if rank in _PIP_POSITIONS:
         size = 2.2 * _PIP_HALF_HEIGHT if rank == "A" else _PIP_HALF_HEIGHT
         for x, y in _PIP_POSITIONS[rank]:
-            _draw_pip(sheet, suit, (x, y * aspect), size, is_upside_down=y > 0.5)
+            _draw_pip(canvas, suit, (x, y * aspect), size, is_upside_down=y > 0.5)
     else:
-        _draw_court(sheet, rank, suit, aspect)
+        _draw_court(canvas, rank, suit, aspect)
     for _end in range(2):
-        _draw_index(sheet, rank, suit)
-        sheet = np.ascontiguousarray(sheet[::-1, ::-1])
-    return downsample_coverage(sheet, _TEXTURE_PX)
+        _draw_index(canvas, rank, suit)
+        canvas = np.ascontiguousarray(canvas[::-1, ::-1])
+    return downsample_coverage(canvas, _TEXTURE_PX)
 
 
 def _draw_court(canvas: NDArray[np.uint8], rank: str, suit: str, aspect: float) -> None:
-    """Draw a frame, and in it the rank between two pips."""
+    """Draw a frame with the rank between two pips."""
     low, high = (
         to_texel_position(canvas, (0.22, 0.14 * aspect)),
         to_texel_position(canvas, (0.78, 0.86 * aspect)),
@@ -87,7 +87,7 @@ def _draw_court(canvas: NDArray[np.uint8], rank: str, suit: str, aspect: float) 
 
 
 def _draw_index(canvas: NDArray[np.uint8], rank: str, suit: str) -> None:
-    """Draw rank and suit into the upper left corner."""
+    """Draw rank and suit in the upper left corner."""
     draw_text(canvas, rank, (0.11, 0.13), 0.11, max_width=0.16)  # a ten is wide
     _draw_pip(canvas, suit, (0.11, 0.27), 0.045, is_upside_down=False)
 
@@ -100,15 +100,15 @@ def _draw_pip(
     *,
     is_upside_down: bool,
 ) -> None:
-    """Draw the shape of a suit, which is about twice ``size`` high."""
-    way = -size if is_upside_down else size
+    """Draw the symbol of a suit, about twice ``size`` high."""
+    scale = -size if is_upside_down else size
     for outline in _make_suit_outlines(suit):
-        points = (outline * way + center) * canvas.shape[1]
+        points = (outline * scale + center) * canvas.shape[1]
         cv2.fillPoly(canvas, [np.round(points).astype(np.int32)], 255)
 
 
 def _make_suit_outlines(suit: str) -> Iterator[Floats]:
-    """Yield polygons (n, 2) that make a suit's shape, within -1..1, y down."""
+    """Yield polygons (n, 2) of the symbol of a suit, within -1..1, y down."""
     foot = np.array([[0.0, 0.2], [0.35, 1.0], [-0.35, 1.0]])
     match suit:
         case "D":
@@ -132,13 +132,13 @@ def _make_heart() -> Iterator[Floats]:
 
 
 def _make_disc(x: float, y: float, radius: float) -> Floats:
-    turn = np.linspace(0, 2 * math.pi, 40, endpoint=False)
-    return np.stack([x + radius * np.cos(turn), y + radius * np.sin(turn)], axis=1)
+    angle = np.linspace(0, 2 * math.pi, 40, endpoint=False)
+    return np.stack([x + radius * np.cos(angle), y + radius * np.sin(angle)], axis=1)
 
 
 @functools.lru_cache(maxsize=4)
 def _draw_back(aspect: float) -> Floats:
-    """Return the cover of a back (n, n): a lattice in a frame."""
+    """Return the ink coverage (n, n) of the back: a lattice in a frame."""
     n = _TEXTURE_PX * _SUPERSAMPLING
     x, y = np.arange(n)[None] / n, np.arange(round(n * aspect))[:, None] / n
     lattice = (np.sin(24 * math.pi * (x + y)) > -0.3) & (np.sin(24 * math.pi * (x - y)) > -0.3)

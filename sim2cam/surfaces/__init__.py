@@ -1,1 +1,1 @@
-"""Meshes and their surfaces: textures, UV charts, printing, decals, wear."""
+"""Meshes and their surfaces: textures, texel layouts, printing, decals and wear."""

@@ -1,4 +1,4 @@
-"""Decals as texels: stickers and lines of print, laid on the sides that a picture holds once each."""
+"""Decals (stickers and printed text) composited onto texture atlases."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from sim2cam.surfaces.uv_charts import PlanarTexels
 Floats = NDArray[np.float64]
 Float32Array = NDArray[np.float32]
 
-_LETTER_PX = 64  # height at which letters are drawn, before they are fitted
-_LETTER_HEIGHT_FRACTION = 0.55  # height of letters over that of their line
-_LETTER_ADVANCE_FRACTION = 0.55  # width of a letter over the height of its line
-_TEXT_MARGIN_FRACTION = 0.6  # beside a line, over its height
-_MAX_TEAR_DEPTH = 0.35  # of the shorter side: so far in come the tears of the most worn ones
-_TEAR_SCALE = 0.4  # size of the largest tears over that side
+_LETTER_PX = 64  # height at which letters are rendered before resizing
+_LETTER_HEIGHT_FRACTION = 0.55  # letter height over line height
+_LETTER_ADVANCE_FRACTION = 0.55  # letter width over line height
+_TEXT_MARGIN_FRACTION = 0.6  # horizontal margin over line height
+_MAX_TEAR_DEPTH = 0.35  # of the shorter side, at full wear
+_TEAR_SCALE = 0.4  # of the largest tears, over the shorter side
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A side of a body in its picture.
+    """A side of a body in its texture.
 
     Attributes:
-        top, left: its first row and column.
-        shape: how many it has of each.
-        size_m: its width and height on the body.
-        is_bottom_up: whether its rows go up on the body as it is seen from outside, not down.
+        top, left: first row and column.
+        shape: number of rows and columns.
+        size_m: width and height on the body.
+        is_bottom_up: whether rows go up instead of down on the body, viewed from outside.
     """
 
     top: int
@@ -46,13 +46,13 @@ class Panel:
 
     @property
     def window(self) -> tuple[slice, slice]:
-        """Its rows and columns."""
+        """Rows and columns in the texture."""
         rows, columns = self.shape
         return slice(self.top, self.top + rows), slice(self.left, self.left + columns)
 
     @property
     def plane(self) -> PlanarTexels:
-        """Where its texels lie on the side."""
+        """Layout of the texels on the side."""
         rows, columns = self.shape
         return PlanarTexels(self.shape, (self.size_m[0] / columns, self.size_m[1] / rows))
 
@@ -63,64 +63,69 @@ def composite_decals(
     panels: Sequence[Panel],
     print_mask: Floats | float = 0.0,
 ) -> tuple[Floats, Floats]:
-    """Return a picture with decals on it, linear RGB (h, w, 3), and how much of it (h, w) they cover.
+    """Composite decals onto a texture.
 
     Args:
         colors: linear RGB (h, w, 3).
-        decals: later ones lie over earlier ones.
-        panels: the sides that they are on.
-        print_mask: share (h, w) of each texel that stays on top of them.
+        decals: decals, bottom to top.
+        panels: sides of the body in the texture.
+        print_mask: share (h, w) of each texel that stays above decals.
+
+    Returns:
+        Linear RGB (h, w, 3), and the coverage (h, w) by decals.
 
     Raises:
-        InputError: a decal's picture is missing, damaged, or not what it was.
+        InputError: a decal's image is missing, damaged or has changed.
     """
-    found, cover = colors.copy(), np.zeros(colors.shape[:2])
+    result, coverage = colors.copy(), np.zeros(colors.shape[:2])
     for decal in decals:
         panel = panels[decal.side]
-        side, covered = found[panel.window], cover[panel.window]
+        side, side_coverage = result[panel.window], coverage[panel.window]
         if panel.is_bottom_up:
-            side, covered = side[::-1], covered[::-1]
-        _composite_decal(decal, panel, side, covered)
-    cover *= 1 - print_mask
-    shown = found + np.broadcast_to(print_mask, cover.shape)[..., None] * (colors - found)
-    return shown, cover
+            side, side_coverage = side[::-1], side_coverage[::-1]
+        _composite_decal(decal, panel, side, side_coverage)
+    coverage *= 1 - print_mask
+    printed = result + np.broadcast_to(print_mask, coverage.shape)[..., None] * (colors - result)
+    return printed, coverage
 
 
 def _composite_decal(decal: Decal, panel: Panel, side_colors: Floats, coverage: Floats) -> None:
-    """Lay a decal on a side (h, w, 3), rows downwards, and on what of it is covered (h, w)."""
+    """Composite a decal onto the colours (h, w, 3) and coverage (h, w) of a side, in place."""
     texel, size_m = np.array(panel.plane.texel_size_m), np.array(panel.size_m)
-    ink = _render_decal(decal, max(8, math.ceil(min(decal.width_m, max(size_m)) / texel.min())))
+    decal_rgba = _render_decal(
+        decal, max(8, math.ceil(min(decal.width_m, max(size_m)) / texel.min()))
+    )
     c, s = math.cos(decal.angle_rad), math.sin(decal.angle_rad)
-    width, height = decal.width_m * np.array([1.0, ink.shape[0] / ink.shape[1]])
-    around = np.array([abs(c) * width + abs(s) * height, abs(s) * width + abs(c) * height])
-    fit = min(1.0, float((size_m / around).min()))
-    width, height, around = fit * width, fit * height, fit * around
-    middle = around / 2 + np.array([decal.x, decal.y]) * (size_m - around)
-    first = np.floor((middle - around / 2) / texel).astype(int).clip(0)
-    last = np.ceil((middle + around / 2) / texel).astype(int)
-    place = np.s_[first[1] : last[1], first[0] : last[0]]
-    row, column = np.indices(coverage[place].shape)
-    right = (column + first[0] + 0.5) * texel[0] - middle[0]
-    down = (row + first[1] + 0.5) * texel[1] - middle[1]
+    width, height = decal.width_m * np.array([1.0, decal_rgba.shape[0] / decal_rgba.shape[1]])
+    bounding_m = np.array([abs(c) * width + abs(s) * height, abs(s) * width + abs(c) * height])
+    scale = min(1.0, float((size_m / bounding_m).min()))
+    width, height, bounding_m = scale * width, scale * height, scale * bounding_m
+    center_m = bounding_m / 2 + np.array([decal.x, decal.y]) * (size_m - bounding_m)
+    first = np.floor((center_m - bounding_m / 2) / texel).astype(int).clip(0)
+    last = np.ceil((center_m + bounding_m / 2) / texel).astype(int)
+    window = np.s_[first[1] : last[1], first[0] : last[0]]
+    row, column = np.indices(coverage[window].shape)
+    right = (column + first[0] + 0.5) * texel[0] - center_m[0]
+    down = (row + first[1] + 0.5) * texel[1] - center_m[1]
     along, across = c * right + s * down, c * down - s * right
-    laid = cv2.remap(
-        ink,
-        ((along / width + 0.5) * ink.shape[1] - 0.5).astype(np.float32),
-        ((across / height + 0.5) * ink.shape[0] - 0.5).astype(np.float32),
+    resampled = cv2.remap(
+        decal_rgba,
+        ((along / width + 0.5) * decal_rgba.shape[1] - 0.5).astype(np.float32),
+        ((across / height + 0.5) * decal_rgba.shape[0] - 0.5).astype(np.float32),
         cv2.INTER_LINEAR,
         borderMode=cv2.BORDER_REPLICATE,
     )
-    within = np.minimum(width / 2 - np.abs(along), height / 2 - np.abs(across))
-    within -= _compute_tear_depth_m(decal, along, across, min(width, height))
-    share = laid[..., 3] * (within / texel.max() + 0.5).clip(0, 1)
-    side_colors[place] += share[..., None] * (laid[..., :3] - side_colors[place])
-    coverage[place] += share * (1 - coverage[place])
+    edge_distance = np.minimum(width / 2 - np.abs(along), height / 2 - np.abs(across))
+    edge_distance -= _compute_tear_depth_m(decal, along, across, min(width, height))
+    opacity = resampled[..., 3] * (edge_distance / texel.max() + 0.5).clip(0, 1)
+    side_colors[window] += opacity[..., None] * (resampled[..., :3] - side_colors[window])
+    coverage[window] += opacity * (1 - coverage[window])
 
 
 def _compute_tear_depth_m(
     decal: Decal, along: Floats, across: Floats, side_m: float
 ) -> Floats | float:
-    """Return how far from its edge a decal has come off, by points (h, w) from its middle."""
+    """Return the depth of tears from the edge, at points (h, w) relative to the centre."""
     if not decal.wear:
         return 0.0
     black = (0.0, 0.0, 0.0)
@@ -134,12 +139,12 @@ def _compute_tear_depth_m(
 
 
 def _render_decal(decal: Decal, width_px: int) -> Float32Array:
-    """Return what a decal shows, linear RGB and how much of it covers, (h, w, 4), about so wide."""
+    """Render a decal as linear RGB and opacity (h, w, 4), about ``width_px`` wide."""
     if decal.image is not None:
         return load_cutout_image(decal.image, width_px)
-    line = _draw_text_line(decal.text)
-    size = width_px, max(2, round(width_px * line.shape[0] / line.shape[1]))
-    ink = (cv2.resize(line, size, interpolation=cv2.INTER_AREA) / 255.0)[..., None]
+    text_canvas = _draw_text_line(decal.text)
+    size = width_px, max(2, round(width_px * text_canvas.shape[0] / text_canvas.shape[1]))
+    ink = (cv2.resize(text_canvas, size, interpolation=cv2.INTER_AREA) / 255.0)[..., None]
     letters = np.broadcast_to(decal.text_color, (*ink.shape[:2], 3))
     if decal.background_color is None:
         return np.concatenate([letters, ink], axis=2).astype(np.float32)
@@ -148,16 +153,16 @@ def _render_decal(decal: Decal, width_px: int) -> Float32Array:
 
 
 def _draw_text_line(text: str) -> Canvas:
-    """Return a line of text, 255 where there is ink."""
+    """Draw a line of text; ink is 255."""
     aspect = _TEXT_MARGIN_FRACTION + _LETTER_ADVANCE_FRACTION * max(len(text), 1)
-    high = _LETTER_PX / _LETTER_HEIGHT_FRACTION
-    line = np.zeros((round(high), round(high * aspect)), np.uint8)
+    line_px = _LETTER_PX / _LETTER_HEIGHT_FRACTION
+    canvas = np.zeros((round(line_px), round(line_px * aspect)), np.uint8)
     if text:
         draw_text(
-            line,
+            canvas,
             text,
             (0.5, 0.5 / aspect),
             _LETTER_HEIGHT_FRACTION / aspect,
             max_width=1 - 0.5 / aspect,
         )
-    return line
+    return canvas

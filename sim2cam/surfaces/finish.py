@@ -1,7 +1,7 @@
-"""Finish: relief of a surface, and what use has left on it, as maps over its colours.
+"""Material maps of surfaces: relief, decals and wear.
 
-Dust, scratches, stains, prints of fingers and rubbing at edges change colour, roughness and metalness
-of the texels they cover. What they look like is made up, not measured.
+Dust, scratches, stains, fingerprints and edge wear change colour, roughness and metalness. Their
+appearance is designed, not measured.
 """
 
 from __future__ import annotations
@@ -29,30 +29,29 @@ from sim2cam.surfaces.uv_charts import PlanarTexels, TexelGeometry
 Floats = NDArray[np.float64]
 
 PRINT_ROUGHNESS = 0.55
-"""Of what is printed: labels, stickers."""
+"""Roughness of printed labels and stickers."""
 
 _DUST_COLOR = np.array([0.30, 0.28, 0.25])
-_STAIN_TRANSMISSION = np.array([0.55, 0.42, 0.30])  # what a stain leaves of the colour
+_STAIN_TRANSMISSION = np.array([0.55, 0.42, 0.30])  # factor of the colour under a stain
 _DUST_SCALE_M, _SCRATCH_SCALE_M, _STAIN_SCALE_M = 0.05, 0.016, 0.04  # size of the largest features
 _SCRATCH_MAX_SLOPE = 0.06  # steepest slope of a scratch
-_FINGERPRINT_HALF_SIZE_M = (0.0065, 0.009)  # half the width and height of a finger's print
+_FINGERPRINT_HALF_SIZE_M = (0.0065, 0.009)  # width, height
 _FINGERPRINT_RIDGE_M = 5e-4
-_EDGE_WEAR_DEPTH_M = 0.0015  # how far from an edge the most worn one is rubbed
+_EDGE_WEAR_DEPTH_M = 0.0015  # distance from the edge at full wear
 _EDGE_CHIP_SCALE_M = 0.002
 _FINGERPRINTS_PER_M2 = 600.0
-
 
 SideLengths = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class MaterialMaps:
-    """The maps (h, w, ...) of a piece of a surface, row 0 at v = 0.
+    """Material maps of a surface; row 0 is v = 0.
 
     Attributes:
-        colors: linear RGB.
-        roughness, metallic: of each texel.
-        slopes: of its height along u and v (h, w, 2).
+        colors: (h, w, 3) linear RGB.
+        roughness, metallic: (h, w).
+        slopes: (h, w, 2) slopes of the height along u and v.
     """
 
     colors: Floats
@@ -65,11 +64,11 @@ class MaterialMaps:
         up = np.ones((*self.roughness.shape, 1))
         normals = np.concatenate([-self.slopes, up], axis=-1)
         normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
-        looks = np.stack([self.roughness, self.metallic], axis=-1)
+        roughness_metallic = np.stack([self.roughness, self.metallic], axis=-1)
         return (
             encode_srgb(self.colors),
             np.round((normals + 1) * 127.5).astype(np.uint8),
-            np.round(looks.clip(0, 1) * 255).astype(np.uint8),
+            np.round(roughness_metallic.clip(0, 1) * 255).astype(np.uint8),
         )
 
 
@@ -79,28 +78,28 @@ def build_material_maps(
     decals: Sequence[Decal] = (),
     decal_area_m: SideLengths | None = None,
 ) -> MaterialMaps:
-    """Return the maps of a material over so many metres both ways.
+    """Return the material maps of a square.
 
     Args:
-        material: which.
-        span_m: width and height.
-        decals: on it.
-        decal_area_m: sides of the piece in its middle on which they are; None without any.
+        material: material of the surface.
+        span_m: side of the square.
+        decals: decals, bottom to top.
+        decal_area_m: width and height of the central area with decals; None without decals.
     """
     n = count_texels(span_m)
     points, plane = (
         make_texel_points(material.texture, n, span_m),
         PlanarTexels((n, n), (span_m / n,) * 2),
     )
-    found = make_plain_maps(make_color_sampler(material.texture)(points), material)
-    found = replace(found, slopes=found.slopes + compute_relief_slopes(material, points, plane))
+    maps = make_plain_maps(make_color_sampler(material.texture)(points), material)
+    maps = replace(maps, slopes=maps.slopes + compute_relief_slopes(material, points, plane))
     if decal_area_m is not None:
-        found = apply_decals(found, decals, (_make_center_panel(plane, decal_area_m),))
-    return apply_wear(found, material.wear, plane) if material.wear else found
+        maps = apply_decals(maps, decals, (_make_center_panel(plane, decal_area_m),))
+    return apply_wear(maps, material.wear, plane) if material.wear else maps
 
 
 def make_plain_maps(colors: Floats, material: Material) -> MaterialMaps:
-    """Return a smooth surface of a material in these colours, which broadcast to (h, w, 3)."""
+    """Return the maps of a smooth material with colours (h, w, 3)."""
     shape = colors.shape[:2]
     return MaterialMaps(
         np.array(colors, np.float64),
@@ -116,12 +115,12 @@ def has_relief_or_wear(material: Material) -> bool:
 
 
 def compute_relief_slopes(material: Material, points: Coordinates, texels: TexelGeometry) -> Floats:
-    """Return the slopes (h, w, 2) of a material's pattern as heights; pictures have none.
+    """Return the slopes (h, w, 2) of a material's pattern as a height field; 0 for image textures.
 
     Args:
-        material: whose pattern it is.
-        points: where in the pattern the texels are.
-        texels: where they lie on the body.
+        material: material with relief.
+        points: coordinates of the texels in the pattern, metres.
+        texels: layout of the texels on the body.
     """
     if not material.relief or material.texture.image is not None:
         return np.zeros((*texels.shape, 2))
@@ -137,26 +136,26 @@ def apply_decals(
     panels: Sequence[Panel],
     print_mask: Floats | float = 0.0,
 ) -> MaterialMaps:
-    """Return a surface with decals of paper on it; see ``decals.stuck``."""
-    colors, cover = composite_decals(maps.colors, decals, panels, print_mask)
+    """Apply paper decals to material maps; see ``composite_decals``."""
+    colors, coverage = composite_decals(maps.colors, decals, panels, print_mask)
     return replace(
         maps,
         colors=colors,
-        roughness=_blend(maps.roughness, np.full_like(cover, PRINT_ROUGHNESS), cover),
-        metallic=maps.metallic * (1 - cover),
+        roughness=_blend(maps.roughness, np.full_like(coverage, PRINT_ROUGHNESS), coverage),
+        metallic=maps.metallic * (1 - coverage),
     )
 
 
 def apply_wear(
     maps: MaterialMaps, wear: Wear, texels: TexelGeometry, edge_distance_m: Floats | None = None
 ) -> MaterialMaps:
-    """Return a surface rubbed at its edges, with scratches, then stains, prints and dust on it.
+    """Apply edge wear, scratches, stains, fingerprints and dust, in this order.
 
     Args:
-        maps: as it was made, (h, w).
-        wear: what use has left.
-        texels: where its texels lie.
-        edge_distance_m: how far each texel (h, w) is from the body's next edge; None where edges are not known.
+        maps: maps of the unworn surface.
+        wear: amounts of wear.
+        texels: layout of the texels on the body.
+        edge_distance_m: (h, w) distance to the nearest edge of the body; None skips edge wear.
     """
     points, worn = texels.points, maps
     if wear.edges and edge_distance_m is not None:
@@ -185,7 +184,7 @@ def apply_wear(
 
 
 def _make_center_panel(plane: PlanarTexels, size_m: SideLengths) -> Panel:
-    """Return a panel of this size in the middle of a plane."""
+    """Return a centred panel of a plane."""
     rows, columns = (
         min(n, round(side / texel))
         for n, side, texel in zip(plane.shape, size_m[::-1], plane.texel_size_m[::-1], strict=True)
@@ -195,7 +194,7 @@ def _make_center_panel(plane: PlanarTexels, size_m: SideLengths) -> Panel:
 
 
 def _compute_edge_wear(wear: Wear, points: Coordinates, edge_distance_m: Floats) -> Floats:
-    """Return how much of each texel (h, w) is rubbed off: all at the edge, chips further in."""
+    """Return the worn share (h, w) of each texel: full at the edge, chips further in."""
     chips = 0.3 + 0.7 * _make_pattern("fbm", _EDGE_CHIP_SCALE_M, replace(wear, seed=wear.seed + 2))(
         points
     )
@@ -205,7 +204,7 @@ def _compute_edge_wear(wear: Wear, points: Coordinates, edge_distance_m: Floats)
 
 
 def _apply_edge_wear(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
-    """Return a surface that is pale and matt where it is rubbed off."""
+    """Make worn edges pale and matt."""
     pale = 0.35 + 0.4 * maps.colors.mean(axis=-1, keepdims=True)
     return replace(
         maps,
@@ -215,29 +214,29 @@ def _apply_edge_wear(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
 
 
 def _apply_scratches(maps: MaterialMaps, coverage: Floats, texels: TexelGeometry) -> MaterialMaps:
-    lines = coverage[..., None]
+    alpha = coverage[..., None]
     slopes = texels.compute_slopes(-coverage)
     steepest = max(float(np.abs(slopes).max()), 1e-9)
     return replace(
         maps,
-        colors=maps.colors + 0.3 * lines * (1 - maps.colors),
+        colors=maps.colors + 0.3 * alpha * (1 - maps.colors),
         roughness=maps.roughness + coverage * 0.5 * (0.8 - maps.roughness).clip(0),
         slopes=maps.slopes + slopes * (_SCRATCH_MAX_SLOPE * float(coverage.max()) / steepest),
     )
 
 
 def _apply_stains(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
-    spilt = maps.colors * _STAIN_TRANSMISSION
+    stained = maps.colors * _STAIN_TRANSMISSION
     return replace(
         maps,
-        colors=_blend(maps.colors, spilt, coverage[..., None]),
+        colors=_blend(maps.colors, stained, coverage[..., None]),
         roughness=_blend(maps.roughness, 0.7 * maps.roughness + 0.1, coverage),
         metallic=_blend(maps.metallic, 0.6 * maps.metallic, coverage),
     )
 
 
 def _apply_fingerprints(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
-    """Return a surface with grease on it, which blurs what shines and is not seen on what is matt."""
+    """Add grease, which roughens glossy surfaces and is invisible on matt ones."""
     return replace(
         maps,
         colors=maps.colors * (1 - 0.08 * coverage[..., None]),
@@ -258,31 +257,31 @@ def _apply_dust(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
 
 
 def _generate_fingerprints(wear: Wear, texels: TexelGeometry) -> Floats:
-    """Return how much grease lies on each texel (h, w): whorls of ridges, in ovals."""
+    """Return the grease (h, w) of fingerprints: oval whorls of ridges."""
     rng = np.random.default_rng(wear.seed)
     count = int(rng.poisson(_FINGERPRINTS_PER_M2 * wear.fingerprints * texels.area_m2)) + 1
-    cover = np.zeros(texels.shape)
-    for *share, turn, press in rng.random((count, 4)):
-        at, right, up = texels.find_nearby(np.array(share), _FINGERPRINT_HALF_SIZE_M[1])
-        c, s = np.cos(np.pi * turn), np.sin(np.pi * turn)
+    grease = np.zeros(texels.shape)
+    for *position, angle, pressure in rng.random((count, 4)):
+        window, right, up = texels.find_nearby(np.array(position), _FINGERPRINT_HALF_SIZE_M[1])
+        c, s = np.cos(np.pi * angle), np.sin(np.pi * angle)
         across, along = c * right + s * up, c * up - s * right
-        away = np.hypot(across / _FINGERPRINT_HALF_SIZE_M[0], along / _FINGERPRINT_HALF_SIZE_M[1])
+        radius = np.hypot(across / _FINGERPRINT_HALF_SIZE_M[0], along / _FINGERPRINT_HALF_SIZE_M[1])
         ridges = 0.5 + 0.5 * np.cos(
             2 * np.pi * np.hypot(across, 0.6 * along) / _FINGERPRINT_RIDGE_M
         )
-        print_ = np.clip(3 * (1 - away), 0, 1) * (0.35 + 0.65 * ridges) * (0.4 + 0.6 * press)
-        cover[at] = np.maximum(cover[at], print_)
-    return np.asarray(min(1.0, 2 * wear.fingerprints) * cover)
+        print_ = np.clip(3 * (1 - radius), 0, 1) * (0.35 + 0.65 * ridges) * (0.4 + 0.6 * pressure)
+        grease[window] = np.maximum(grease[window], print_)
+    return np.asarray(min(1.0, 2 * wear.fingerprints) * grease)
 
 
 def _make_pattern(family: TextureFamily, scale_m: float, wear: Wear) -> Pattern:
-    """Return the function from points to levels, 0 to 1, of a layer of wear."""
+    """Return the pattern of a layer of wear: points to levels, 0 to 1."""
     black = (0.0, 0.0, 0.0)
     return make_level_sampler(Texture(family, black, black, scale_m, 1.0, 0.3, wear.seed))
 
 
 def _threshold_softly(level: Floats, fraction: float) -> Floats:
-    """Return 1 where levels are among the highest, about so large a share, and 0 below, softly."""
+    """Return a soft mask of about the highest ``fraction`` of the levels."""
     t = ((level - np.quantile(level, 1 - fraction)) / 0.12 + 0.5).clip(0, 1)
     return np.asarray(t * t * (3 - 2 * t))
 

@@ -1,4 +1,4 @@
-"""Surfaces around the z axis."""
+"""Surfaces of revolution about the z axis."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sim2cam.surfaces.mesh import Mesh, make_grid_faces, make_patch, make_single
 Floats = NDArray[np.float64]
 
 SEGMENTS = 40
-"""Sides of what is round."""
+"""Segments per circle."""
 
 
 def build_disc(radius_m: float, height_m: float, z_sign: int) -> Mesh:
-    """Return a level disc that looks up (side 1) or down (-1)."""
+    """Return a level disc that faces up (``z_sign`` 1) or down (-1)."""
     ring, _ = make_unit_circle(SEGMENTS)
     rim = np.column_stack([ring * radius_m, np.full(len(ring), height_m)])
     points = np.vstack([[0, 0, height_m], rim])
@@ -26,18 +26,18 @@ def build_disc(radius_m: float, height_m: float, z_sign: int) -> Mesh:
 
 
 def build_frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) -> Mesh:
-    """Return the side of a cone that goes from a radius and height to others.
+    """Return the lateral surface of a frustum between two circles.
 
-    Its uvs run around it, along the first circle, and along its height, in metres.
+    Its uvs are the arc length along the first circle and the height, in metres.
     """
     ring, angle = make_unit_circle(SEGMENTS)
     (r0, r1), (z0, z1) = radii_m, heights_m
-    out, up = np.array([z1 - z0, r0 - r1]) / math.hypot(z1 - z0, r1 - r0)
-    normals = np.column_stack([ring * out, np.full(len(ring), up)])
+    outward, up = np.array([z1 - z0, r0 - r1]) / math.hypot(z1 - z0, r1 - r0)
+    normals = np.column_stack([ring * outward, np.full(len(ring), up)])
     tangents = np.column_stack([-ring[:, 1], ring[:, 0], np.zeros(len(ring))])
-    ends = tuple(zip(radii_m, heights_m, strict=True))
-    points = [np.column_stack([ring * r, np.full(len(ring), z)]) for r, z in ends]
-    uvs = [np.column_stack([angle * r0, np.full(len(ring), z)]) for _, z in ends]
+    circles = tuple(zip(radii_m, heights_m, strict=True))
+    points = [np.column_stack([ring * r, np.full(len(ring), z)]) for r, z in circles]
+    uvs = [np.column_stack([angle * r0, np.full(len(ring), z)]) for _, z in circles]
     return Mesh(
         np.vstack(points), np.tile(normals, (2, 1)), np.tile(tangents, (2, 1)), np.vstack(uvs),
         make_grid_faces(2, len(ring)), make_single_part(2 * len(ring)),
@@ -45,6 +45,6 @@ def build_frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) 
 
 
 def make_unit_circle(segments: int) -> tuple[Floats, Floats]:
-    """Return points (n + 1, 2) of the unit circle, the last one again the first, and their angles."""
+    """Return points (n + 1, 2) of the closed unit circle, and their angles."""
     angle = np.linspace(0, 2 * math.pi, segments + 1)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1), angle

@@ -1,4 +1,4 @@
-"""Surfaces: triangles with what light and textures need to know of them, and how they are put together."""
+"""Triangle meshes with normals, tangents, uvs and parts."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Mesh:
-    """A surface made of triangles, counter-clockwise seen from outside.
+    """A triangle mesh, counter-clockwise viewed from outside.
 
     Attributes:
-        vertices_m: (n, 3).
+        vertices_m: (n, 3) positions.
         normals: (n, 3) unit vectors.
-        tangents: (n, 3) unit vectors along which u grows.
-        uvs: (n, 2); in metres for shapes with a plane texture, in 0..1 for those with an atlas.
-        faces: (m, 3) indices.
-        parts: (n,) number of the part, from 1: the value of a die's face, the side of a box or block
-            (-x, +x, -y, ...), the lower, the upper end and the side of a cylinder, the front, the back
-            and the edge of a board or card; the functions that make other shapes say theirs.
-        shadow_faces: (k, 3) indices of fewer triangles that cast the same shadow, but for the width
-            of a hair; None where there are none.
-        is_closed: whether it is the skin of a solid, so that nothing of it is seen from behind.
+        tangents: (n, 3) unit vectors in the direction of u.
+        uvs: (n, 2), in metres for shapes with a planar texture, in 0..1 for atlases.
+        faces: (m, 3) vertex indices.
+        parts: (n,) number of the part, from 1: the value of a die face; the side of a box or block
+            (-x, +x, -y, ...); lower end, upper end and side of a cylinder; front, back and edge of
+            a board or card. Builders of other shapes document their parts.
+        shadow_faces: (k, 3) indices of fewer triangles with almost the same shadow; None to use
+            ``faces``.
+        is_closed: whether the mesh encloses a solid, so that back faces are never visible.
     """
 
     vertices_m: Floats
@@ -40,7 +40,7 @@ class Mesh:
 
 
 def make_grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]:
-    """Return two triangles for each cell of a grid of vertices, or for each so many both ways."""
+    """Return two triangles per cell of a vertex grid, or per ``step`` x ``step`` cells."""
     row, column = np.mgrid[: rows - 1 : step, : columns - 1 : step]
     corner = (row * columns + column).ravel()
     near, across = corner + step, corner + step * columns
@@ -53,7 +53,7 @@ def make_grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]
 def make_patch(
     points: Floats, normal: Floats, tangent: Floats, bitangent: Floats, faces: ArrayLike
 ) -> Mesh:
-    """Return a flat piece whose uvs are its points along its tangents, in metres."""
+    """Return a flat mesh whose uvs are coordinates along tangent and bitangent, in metres."""
     uvs = np.stack([points @ tangent, points @ bitangent], axis=1)
     n = len(points)
     return Mesh(
@@ -67,18 +67,20 @@ def make_patch(
 
 
 def make_single_part(vertex_count: int) -> NDArray[np.uint32]:
-    """Return the part of so many vertices (n,) of which there is one."""
+    """Return part numbers (n,) of a mesh with one part."""
     return np.ones(vertex_count, np.uint32)
 
 
 def join_meshes(parts: Sequence[Mesh]) -> Mesh:
-    """Return several surfaces as one, each a part of it."""
-    starts = np.cumsum([0, *(len(p.vertices_m) for p in parts[:-1])])
+    """Join meshes to one, each a part of it."""
+    starts = np.cumsum([0, *(len(part.vertices_m) for part in parts[:-1])])
     return Mesh(
-        np.vstack([p.vertices_m for p in parts]),
-        np.vstack([p.normals for p in parts]),
-        np.vstack([p.tangents for p in parts]),
-        np.vstack([p.uvs for p in parts]),
-        np.vstack([p.faces + start for p, start in zip(parts, starts, strict=True)]),
-        np.repeat(np.arange(1, len(parts) + 1, dtype=np.uint32), [len(p.parts) for p in parts]),
+        np.vstack([part.vertices_m for part in parts]),
+        np.vstack([part.normals for part in parts]),
+        np.vstack([part.tangents for part in parts]),
+        np.vstack([part.uvs for part in parts]),
+        np.vstack([part.faces + start for part, start in zip(parts, starts, strict=True)]),
+        np.repeat(
+            np.arange(1, len(parts) + 1, dtype=np.uint32), [len(part.parts) for part in parts]
+        ),
     )

@@ -1,8 +1,7 @@
-"""Procedural textures: a spec and points in space to colours. Everything follows from the spec.
+"""Procedural and image textures: functions from points in space to colours. Deterministic.
 
-Points are given as three coordinates that broadcast against each other. Where each of them runs along
-an axis of its own, as on a plane or on the face of a cube, noise costs a few small matrix products
-instead of eight look-ups a point.
+Points are three coordinate arrays that broadcast against each other. On separable grids, such as
+planes and cube faces, noise takes a few small matrix products instead of eight lookups per point.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ from sim2cam.scene.material import Texture
 Floats = NDArray[np.float64]
 
 Coordinates = tuple[Floats, Floats, Floats]
-"""x, y and z of points, which broadcast against each other."""
+"""x, y and z of points, as arrays that broadcast against each other."""
 
 Pattern = Callable[[Coordinates], Floats]
-"""From points, in units of the largest feature, to levels in about 0..1."""
+"""Function from points, in units of the largest feature, to levels in about 0..1."""
 
-_LATTICE_CELLS = 32  # cells after which value noise repeats, along each axis
+_LATTICE_CELLS = 32  # period of noise along each axis
 MAX_REPEAT_M = 0.48
-"""Plane pictures of a pattern are so wide, and repeat."""
+"""Maximum side of planar textures, which repeat beyond."""
 
 _TEXELS_PER_M = 1600
 _MAX_TEXELS = 2048
 _MAX_IMAGE_PX = 4096
 _SRGB_STEPS = 65535
-_CHUNK_SIZE = 2**15  # what is encoded of so many values stays in the processor's cache
+_CHUNK_SIZE = 2**15  # values per chunk: intermediate arrays fit the processor cache
 _MIN_OPACITY = 1e-4
 
 
 @functools.lru_cache(maxsize=16)
 def render_plane_texture(texture: Texture, span_m: float) -> NDArray[np.uint8]:
-    """Return a square sRGB picture (n, n, 3) of the pattern on the plane z = 0.
+    """Render a square sRGB texture (n, n, 3) of the plane z = 0, ``span_m`` metres wide.
 
-    Row 0 is y = 0, column 0 is x = 0; it covers ``span_m`` metres both ways.
+    Row 0 is y = 0, column 0 is x = 0.
     """
     n = count_texels(span_m)
     if texture.family == "plain" and texture.image is None:
@@ -57,34 +56,34 @@ def render_plane_texture(texture: Texture, span_m: float) -> NDArray[np.uint8]:
 
 
 def count_texels(span_m: float) -> int:
-    """Return how many texels a picture of so many metres has."""
+    """Return the number of texels per side of a texture of some metres."""
     return int(np.clip(span_m * _TEXELS_PER_M, 16, _MAX_TEXELS))
 
 
 def make_texel_points(texture: Texture, side_px: int, span_m: float) -> Coordinates:
-    """Return where on the plane z = 0 a texture has the n by n texels of a square, lowest row first.
+    """Return the coordinates of n by n texels of a square on the plane z = 0, lowest row first.
 
-    The square's corner is its origin; a photo lies with its middle on that of the square.
+    The origin is the corner of the square; photos are centred on the square.
     """
-    line = (np.arange(side_px) + 0.5) / side_px * span_m
+    coordinates = (np.arange(side_px) + 0.5) / side_px * span_m
     right, up = (
         [(side - span_m) / 2 for side in get_photo_size_m(texture)]
         if is_photo(texture)
         else (0.0, 0.0)
     )
-    return line + right, (line + up)[:, None], np.zeros(1)
+    return coordinates + right, (coordinates + up)[:, None], np.zeros(1)
 
 
 def is_photo(texture: Texture) -> bool:
-    """Return whether a texture is one picture of something large, no stuff that repeats."""
+    """Return whether a texture is one image of a large surface rather than a repeating material."""
     return texture.image is not None and texture.scale_m > MAX_REPEAT_M
 
 
 def get_photo_size_m(texture: Texture) -> tuple[float, float]:
-    """Return width and height of a texture's picture.
+    """Return width and height of an image texture in metres.
 
     Raises:
-        InputError: it is missing, damaged, or not what it was.
+        InputError: the image is missing, damaged or has changed.
     """
     assert texture.image is not None
     height, width = load_linear_image(texture.image, _MAX_TEXELS).shape[:2]
@@ -92,7 +91,7 @@ def get_photo_size_m(texture: Texture) -> tuple[float, float]:
 
 
 def make_color_sampler(texture: Texture) -> Callable[[Coordinates], Floats]:
-    """Return the function from points in metres to linear colours (..., 3) of a solid pattern."""
+    """Return the function from points in metres to linear colours (..., 3) of a texture."""
     if texture.image is not None:
         return make_image_sampler(texture.image, texture.scale_m)
     level_at = make_level_sampler(texture)
@@ -107,7 +106,7 @@ def make_color_sampler(texture: Texture) -> Callable[[Coordinates], Floats]:
 
 
 def make_level_sampler(texture: Texture) -> Pattern:
-    """Return the function from points in metres to the levels, 0 to 1, of a solid pattern."""
+    """Return the function from points in metres to levels, 0 to 1, of a procedural texture."""
     pattern = _PATTERN_MAKERS[texture.family](np.random.default_rng(texture.seed))
     width = max(1e-3, 1 - texture.sharpness)
 
@@ -121,35 +120,35 @@ def make_level_sampler(texture: Texture) -> Pattern:
 
 
 def make_image_sampler(image_file: ImageFile, width_m: float) -> Callable[[Coordinates], Floats]:
-    """Return the function from points in metres to the linear colours (h, w, 3) of a picture.
+    """Return the function from points in metres to linear colours (h, w, 3) of an image.
 
-    It lies on the plane z = 0 and goes on through space aslant, so that on planes across the axes it
-    keeps its scale.
+    The image lies on the plane z = 0 and is extruded obliquely, so that it keeps its scale on all
+    axis-aligned planes.
 
     Raises:
-        InputError: the picture is missing, damaged, or not what it was.
+        InputError: the image is missing, damaged or has changed.
     """
     pixels = load_linear_image(image_file, int(np.clip(width_m * _TEXELS_PER_M, 1, _MAX_IMAGE_PX)))
-    per_m = pixels.shape[1] / width_m
+    px_per_m = pixels.shape[1] / width_m
 
     def colors(points_m: Coordinates) -> Floats:
         x, y, z = points_m
         across, up = np.broadcast_arrays(x + z, y + z)
-        column = (across * per_m - 0.5).astype(np.float32)
-        row = (len(pixels) - 0.5 - up * per_m).astype(np.float32)
-        # as textures that repeat, every second time mirrored
-        found = cv2.remap(pixels, column, row, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
-        return np.asarray(found, np.float64)
+        column = (across * px_per_m - 0.5).astype(np.float32)
+        row = (len(pixels) - 0.5 - up * px_per_m).astype(np.float32)
+        # mirrored repeat, as for all textures
+        colors_rgb = cv2.remap(pixels, column, row, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+        return np.asarray(colors_rgb, np.float64)
 
     return colors
 
 
 @functools.lru_cache(maxsize=8)
 def load_linear_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.float32]:
-    """Return the linear colours (h, w, 3) of a picture at most so wide.
+    """Load an image as linear colours (h, w, 3), downscaled to a maximum width.
 
     Raises:
-        InputError: it is missing, damaged, or not what it was.
+        InputError: the image is missing, damaged or has changed.
     """
     path = Path(image_file.path)
     images.check_digest(path, image_file.digest)
@@ -161,25 +160,25 @@ def load_linear_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.fl
 
 @functools.lru_cache(maxsize=8)
 def load_cutout_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.float32]:
-    """Return the linear colours of a picture at most so wide, and how opaque they are (h, w, 4).
+    """Load an image as linear colours and opacity (h, w, 4), downscaled to a maximum width.
 
     Raises:
-        InputError: as ``load_linear_image``.
+        InputError: the image is missing, damaged or has changed.
     """
     pixels = load_linear_image(image_file, max_width_px)
     layers = images.read_full_depth(Path(image_file.path))
     if layers is None or layers.alpha is None:
         return np.dstack([pixels, np.ones(pixels.shape[:2], np.float32)])
-    most = np.iinfo(layers.rgb.dtype).max
-    opacity = (layers.alpha / most).astype(np.float32)
-    colors = images.SRGB_TO_LINEAR[np.round(layers.rgb * (255 / most)).astype(np.uint8)]
-    # what is transparent has no colour that counts, so colours are weighed by their opacity
-    found = np.dstack([colors * opacity[..., None], opacity])
-    found = _downscale(found, max_width_px) if found.shape[1] > max_width_px else found
-    nearby = cv2.blur(found, (3, 3))  # for what is laid between texels of which one has a colour
-    weighed = np.where(found[..., 3:] > 0, found, nearby)
-    found[..., :3] = weighed[..., :3] / np.maximum(weighed[..., 3:], _MIN_OPACITY)
-    return np.asarray(found)
+    maximum = np.iinfo(layers.rgb.dtype).max
+    opacity = (layers.alpha / maximum).astype(np.float32)
+    colors = images.SRGB_TO_LINEAR[np.round(layers.rgb * (255 / maximum)).astype(np.uint8)]
+    # colours of transparent pixels are meaningless, so colours are weighted by opacity
+    rgba = np.dstack([colors * opacity[..., None], opacity])
+    rgba = _downscale(rgba, max_width_px) if rgba.shape[1] > max_width_px else rgba
+    nearby = cv2.blur(rgba, (3, 3))  # colours for interpolation next to transparent texels
+    weighted = np.where(rgba[..., 3:] > 0, rgba, nearby)
+    rgba[..., :3] = weighted[..., :3] / np.maximum(weighted[..., 3:], _MIN_OPACITY)
+    return np.asarray(rgba)
 
 
 def _downscale(pixels: NDArray[np.float32], width_px: int) -> NDArray[np.float32]:
@@ -190,26 +189,26 @@ def _downscale(pixels: NDArray[np.float32], width_px: int) -> NDArray[np.float32
 
 @functools.cache
 def _make_srgb_table() -> NDArray[np.uint8]:
-    """Return the sRGB bytes of all steps from 0 to 1 (IEC 61966-2-1)."""
-    c = np.arange(_SRGB_STEPS + 1) / _SRGB_STEPS
-    srgb = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.power(c, 1 / 2.4) - 0.055)
+    """Return the sRGB bytes of all levels from 0 to 1 (IEC 61966-2-1)."""
+    linear = np.arange(_SRGB_STEPS + 1) / _SRGB_STEPS
+    srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * np.power(linear, 1 / 2.4) - 0.055)
     return np.asarray(np.round(255 * srgb), dtype=np.uint8)
 
 
 def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
-    """Return sRGB bytes of linear values in 0..1."""
+    """Encode linear values in 0..1 as sRGB bytes."""
     encoded = np.empty(linear.shape, np.uint8)
-    values, found, table = linear.reshape(-1), encoded.reshape(-1), _make_srgb_table()
-    for first in range(0, found.size, _CHUNK_SIZE):
-        part = slice(first, first + _CHUNK_SIZE)
-        steps = np.clip(values[part], 0, 1)
-        steps *= _SRGB_STEPS
-        table.take(np.rint(steps, out=steps).astype(np.uint16), out=found[part], mode="clip")
+    values, bytes_out, table = linear.reshape(-1), encoded.reshape(-1), _make_srgb_table()
+    for first in range(0, bytes_out.size, _CHUNK_SIZE):
+        chunk = slice(first, first + _CHUNK_SIZE)
+        levels = np.clip(values[chunk], 0, 1)
+        levels *= _SRGB_STEPS
+        table.take(np.rint(levels, out=levels).astype(np.uint16), out=bytes_out[chunk], mode="clip")
     return encoded
 
 
 def _make_value_noise(rng: np.random.Generator) -> Pattern:
-    """Return smooth noise in 0..1 with one random value at each whole point."""
+    """Return value noise in 0..1: random values at integer points, interpolated smoothly."""
     lattice = rng.random((_LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS))
     shift = rng.uniform(0, _LATTICE_CELLS, 3)
 
@@ -225,15 +224,17 @@ def _make_value_noise(rng: np.random.Generator) -> Pattern:
 
 
 def _is_separable_grid(points: Sequence[Floats]) -> bool:
-    """Return whether no two coordinates run along the same axis."""
+    """Return whether each coordinate varies along its own axis."""
     shape = np.broadcast_shapes(*(c.shape for c in points))
     return math.prod(c.size for c in points) == math.prod(shape)
 
 
 def _interpolate_on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
-    """Return the lattice at points each of whose coordinates runs along an axis of its own."""
+    """Interpolate the lattice on a separable grid."""
     values = lattice
-    for axis in sorted(range(3), key=lambda i: points[i].size):  # so that it shrinks at first
+    for axis in sorted(
+        range(3), key=lambda i: points[i].size
+    ):  # smallest first, to shrink intermediate arrays
         weights = _compute_lattice_weights(points[axis].ravel())
         values = np.moveaxis(np.tensordot(values, weights, (axis, 1)), -1, axis)
     shape = np.broadcast_shapes(*(c.shape for c in points))
@@ -243,13 +244,15 @@ def _interpolate_on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
 
 
 def _find_axis(coordinate: Floats, dimensions: int) -> int:
-    """Return along which of so many axes a coordinate runs; -1 for none."""
-    runs = [i for i, n in enumerate(coordinate.shape, dimensions - coordinate.ndim) if n > 1]
-    return runs[0] if runs else -1
+    """Return the axis along which a coordinate varies; -1 if it is constant."""
+    axes = [
+        axis for axis, size in enumerate(coordinate.shape, dimensions - coordinate.ndim) if size > 1
+    ]
+    return axes[0] if axes else -1
 
 
 def _compute_lattice_weights(coordinate: Floats) -> Floats:
-    """Return how much each lattice point adds (n, lattice) at coordinates (n,)."""
+    """Return the weights (n, lattice) of lattice points at coordinates (n,)."""
     cell, fade = _split_cells(coordinate)
     weights = np.zeros((len(coordinate), _LATTICE_CELLS))
     rows = np.arange(len(coordinate))
@@ -260,21 +263,21 @@ def _compute_lattice_weights(coordinate: Floats) -> Floats:
 
 def _interpolate_at_points(lattice: Floats, points: Sequence[Floats]) -> Floats:
     cells, fades = zip(*(_split_cells(c) for c in points), strict=True)
-    where = np.stack(np.broadcast_arrays(*(c + f for c, f in zip(cells, fades, strict=True))))
-    flat = where.reshape(3, -1) % _LATTICE_CELLS
-    values = map_coordinates(lattice, flat, order=1, mode="grid-wrap", prefilter=False)
-    return np.asarray(values.reshape(where.shape[1:]))
+    corners = np.stack(np.broadcast_arrays(*(c + f for c, f in zip(cells, fades, strict=True))))
+    flat_corners = corners.reshape(3, -1) % _LATTICE_CELLS
+    values = map_coordinates(lattice, flat_corners, order=1, mode="grid-wrap", prefilter=False)
+    return np.asarray(values.reshape(corners.shape[1:]))
 
 
 def _split_cells(coordinate: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Return the whole part of coordinates and their way to the next, 0 to 1 with soft ends."""
+    """Return the integer part of coordinates, and the smoothed fraction."""
     cell = np.floor(coordinate)
     t = coordinate - cell
     return cell.astype(np.intp), t * t * t * (t * (6 * t - 15) + 10)
 
 
 def _make_perlin(rng: np.random.Generator) -> Pattern:
-    """Return gradient noise in about 0..1: zero slopes between random ramps (Perlin 1985, 2002)."""
+    """Return gradient noise in about 0..1 (Perlin 1985, 2002)."""
     gradients = rng.standard_normal((3, _LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS))
     gradients /= np.linalg.norm(gradients, axis=0)
     shift = rng.uniform(0, _LATTICE_CELLS, 3)
@@ -284,18 +287,20 @@ def _make_perlin(rng: np.random.Generator) -> Pattern:
         cells, fades = zip(*(_split_cells(c) for c in shifted), strict=True)
         total = np.zeros(np.broadcast_shapes(*(c.shape for c in points)))
         for corner in itertools.product((0, 1), repeat=3):
-            where = tuple((c + d) % _LATTICE_CELLS for c, d in zip(cells, corner, strict=True))
-            ways = [x - c - d for x, c, d in zip(shifted, cells, corner, strict=True)]
-            ramp = sum(g[where] * way for g, way in zip(gradients, ways, strict=True))
-            share = [f if d else 1 - f for f, d in zip(fades, corner, strict=True)]
-            total += share[0] * share[1] * share[2] * ramp
+            index = tuple((c + d) % _LATTICE_CELLS for c, d in zip(cells, corner, strict=True))
+            offsets = [x - c - d for x, c, d in zip(shifted, cells, corner, strict=True)]
+            gradient_dot = sum(
+                g[index] * offset for g, offset in zip(gradients, offsets, strict=True)
+            )
+            weights = [f if d else 1 - f for f, d in zip(fades, corner, strict=True)]
+            total += weights[0] * weights[1] * weights[2] * gradient_dot
         return np.asarray(total * 0.9 + 0.5)
 
     return level
 
 
 def _make_fbm(rng: np.random.Generator) -> Pattern:
-    """Return fractal Brownian motion in about 0..1: octaves of noise, each half as strong."""
+    """Return fractal Brownian motion in about 0..1: octaves of noise with halved amplitudes."""
     octaves = [_make_value_noise(rng) for _ in range(4)]
 
     def level(points: Coordinates) -> Floats:
@@ -308,16 +313,16 @@ def _make_fbm(rng: np.random.Generator) -> Pattern:
 
 
 def _make_worley(rng: np.random.Generator) -> Pattern:
-    """Return the distance to the nearest of random feature points, one a cell (Worley 1996)."""
+    """Return the distance to the nearest feature point, one random point per cell (Worley 1996)."""
     lattice = rng.random((_LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS, 3))
 
     def level(points: Coordinates) -> Floats:
-        ends = [(math.floor(c.min()) - 1, math.floor(c.max()) + 2) for c in points]
-        lines = [np.arange(*end) for end in ends]
-        cells = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 3)
+        ranges = [(math.floor(c.min()) - 1, math.floor(c.max()) + 2) for c in points]
+        axes = [np.arange(*bounds) for bounds in ranges]
+        cells = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
         features = cells + lattice[tuple(np.moveaxis(cells % _LATTICE_CELLS, -1, 0))]
-        flat = np.stack(np.broadcast_arrays(*points), axis=-1)
-        distance, _ = cKDTree(features).query(flat)
+        flat_points = np.stack(np.broadcast_arrays(*points), axis=-1)
+        distance, _ = cKDTree(features).query(flat_points)
         return np.asarray(distance)
 
     return level
@@ -333,8 +338,8 @@ def _make_wood(rng: np.random.Generator) -> Pattern:
 
     def level(points: Coordinates) -> Floats:
         rings = 3 * (points[0] + 0.7 * bend(_scale_points(points, 1.0, 0.08, 1.0)))
-        fine = grain(_scale_points(points, 40.0, 0.12, 40.0))
-        return np.asarray(0.75 * (rings - np.floor(rings)) + 0.25 * fine)
+        fibres = grain(_scale_points(points, 40.0, 0.12, 40.0))
+        return np.asarray(0.75 * (rings - np.floor(rings)) + 0.25 * fibres)
 
     return level
 
@@ -345,14 +350,14 @@ def _make_speckle(rng: np.random.Generator) -> Pattern:
 
 
 def _make_scratches(rng: np.random.Generator) -> Pattern:
-    turn = rng.uniform(0, np.pi)
-    c, s = np.cos(turn), np.sin(turn)
-    lines, patches = _make_value_noise(rng), _make_value_noise(rng)
+    angle = rng.uniform(0, np.pi)
+    c, s = np.cos(angle), np.sin(angle)
+    streaks, patches = _make_value_noise(rng), _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
         x, y, z = points
-        turned = (25 * (c * x - s * y), 0.7 * (s * x + c * y), 25 * z)
-        return np.asarray(6 * (lines(turned) - 0.9) + patches(_scale_points(points, 0.5)) * 0.6)
+        rotated = (25 * (c * x - s * y), 0.7 * (s * x + c * y), 25 * z)
+        return np.asarray(6 * (streaks(rotated) - 0.9) + patches(_scale_points(points, 0.5)) * 0.6)
 
     return level
 
@@ -367,18 +372,18 @@ def _make_checker(_rng: np.random.Generator) -> Pattern:
 
 
 def _make_gradient(rng: np.random.Generator) -> Pattern:
-    turn = rng.uniform(0, 2 * np.pi)
-    c, s = np.cos(turn), np.sin(turn)
+    angle = rng.uniform(0, 2 * np.pi)
+    c, s = np.cos(angle), np.sin(angle)
     return lambda p: np.asarray(0.5 + 0.5 * np.sin(p[0] * c + p[1] * s + 0 * p[2]))
 
 
 def _make_weave(rng: np.random.Generator) -> Pattern:
-    """Return threads over and under each other, two of each way in a unit."""
+    """Return a plain weave with two threads per unit and direction."""
     slack = _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
-        bent = 0.15 * (slack(_scale_points(points, 0.7)) - 0.5)
-        x, y = 2 * points[0] + bent + 0 * points[2], 2 * points[1] + bent + 0 * points[2]
+        offset = 0.15 * (slack(_scale_points(points, 0.7)) - 0.5)
+        x, y = 2 * points[0] + offset + 0 * points[2], 2 * points[1] + offset + 0 * points[2]
         is_warp = (np.floor(x) + np.floor(y)) % 2 > 0
         return np.asarray(np.abs(np.sin(np.pi * np.where(is_warp, x, y))))
 
@@ -386,7 +391,7 @@ def _make_weave(rng: np.random.Generator) -> Pattern:
 
 
 def _make_brushed(rng: np.random.Generator) -> Pattern:
-    """Return fine streaks along x, as long as a unit."""
+    """Return fine streaks along x, one unit long."""
     broad, fine = _make_value_noise(rng), _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
@@ -401,7 +406,7 @@ def _make_plain(_rng: np.random.Generator) -> Pattern:
 
 
 def _scale_points(points: Coordinates, *factors: float) -> Coordinates:
-    """Return points times one factor, or one for each axis."""
+    """Scale points by one factor, or one per axis."""
     x, y, z = factors if len(factors) == 3 else factors * 3
     return points[0] * x, points[1] * y, points[2] * z
 

@@ -1,4 +1,4 @@
-"""Charts: where on a body the texels of its picture lie, so that relief and wear can."""
+"""Layout of texels on bodies, for relief and wear."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ from sim2cam.surfaces.textures import Coordinates
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_FRACTION_BITS = 4  # bits behind the point that OpenCV draws with
-_MIN_DOUBLED_AREA_PX = 1e-4  # squared texels; smaller faces hold none
-_MAX_NEIGHBOR_DISTANCE = 6.0  # lengths of a texel: neighbours farther apart lie on different charts
+_FRACTION_BITS = 4  # fractional bits of OpenCV polygon coordinates
+_MIN_DOUBLED_AREA_PX = 1e-4  # smaller faces contain no texel centres
+_MAX_NEIGHBOR_DISTANCE = 6.0  # texel sizes; neighbours farther apart are in different charts
 
 
 class TexelGeometry(Protocol):
-    """Where the texels (h, w) of a picture lie on a body."""
+    """Layout of the texels (h, w) of a texture on a body."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
 
     @property
     def points(self) -> Coordinates:
-        """Where their middles are, metres, along coordinates that broadcast against each other."""
+        """Centres of the texels in metres."""
 
     @property
     def area_m2(self) -> float:
-        """What they cover."""
+        """Area of the body that the texels cover."""
 
     def compute_slopes(self, height_m: Floats) -> Floats:
-        """Return how heights (h, w) change along tangents and bitangents (h, w, 2)."""
+        """Return the slopes (h, w, 2) of heights (h, w) along tangent and bitangent."""
 
     def find_nearby(self, position: Floats, radius_m: float) -> tuple[Any, Floats, Floats]:
-        """Return an index of the texels around a place, and how far right of and above it they are.
+        """Return the index of the texels around a position, and their offsets to the right and up.
 
         Args:
-            position: two numbers, 0 to 1, that are everywhere alike often on the body.
-            radius_m: so far at least, both ways.
+            position: two numbers in 0..1; uniform values are uniform on the body.
+            radius_m: minimum half side of the neighbourhood.
         """
 
 
 @dataclass(frozen=True)
 class PlanarTexels:
-    """Texels that lie beside each other, all of one size, row 0 at y = 0.
+    """Texels of equal size on a plane; row 0 is y = 0.
 
     Attributes:
-        shape: rows and columns.
-        texel_size_m: width and height of one on the body.
+        shape: number of rows and columns.
+        texel_size_m: width and height of a texel on the body.
     """
 
     shape: tuple[int, int]
@@ -63,7 +63,7 @@ class PlanarTexels:
 
     @property
     def points(self) -> Coordinates:
-        """See ``Places``."""
+        """See ``TexelGeometry``."""
         height, width = self.shape
         x = np.asarray((np.arange(width) + 0.5) * self.texel_size_m[0], np.float64)
         y = np.asarray((np.arange(height) + 0.5) * self.texel_size_m[1], np.float64)
@@ -71,41 +71,43 @@ class PlanarTexels:
 
     @property
     def area_m2(self) -> float:
-        """See ``Places``."""
+        """See ``TexelGeometry``."""
         return float(np.prod(self.shape) * np.prod(self.texel_size_m))
 
     def compute_slopes(self, height_m: Floats) -> Floats:
-        """See ``Places``."""
+        """See ``TexelGeometry``."""
         along_v, along_u = np.gradient(height_m, *self.texel_size_m[::-1])
         return np.stack([along_u, along_v], axis=-1)
 
     def find_nearby(self, position: Floats, radius_m: float) -> tuple[Any, Floats, Floats]:
-        """See ``Places``."""
+        """See ``TexelGeometry``."""
         x, y = self.points[0], self.points[1][:, 0]
-        place_x, place_y = (
-            len(line) * texel * part
-            for line, texel, part in zip((x, y), self.texel_size_m, position, strict=True)
+        center_x, center_y = (
+            len(coordinates) * texel * fraction
+            for coordinates, texel, fraction in zip(
+                (x, y), self.texel_size_m, position, strict=True
+            )
         )
         columns, rows = (
-            slice(*np.searchsorted(line, (place - radius_m, place + radius_m)))
-            for line, place in ((x, place_x), (y, place_y))
+            slice(*np.searchsorted(coordinates, (center - radius_m, center + radius_m)))
+            for coordinates, center in ((x, center_x), (y, center_y))
         )
-        return (rows, columns), x[columns] - place_x, y[rows, None] - place_y
+        return (rows, columns), x[columns] - center_x, y[rows, None] - center_y
 
 
 @dataclass(frozen=True, eq=False)
 class MeshTexels:
-    """Texels of the picture of a mesh, as its uvs have them.
+    """Texels of a mesh texture, by the uvs of the mesh.
 
     Attributes:
-        positions_m: (h, w, 3) of the mesh; of texels that no face covers, those of the next one.
-        texel_size_m: (h, w, 2) lengths of a texel on the body as u and as v grow, the latter below 0 where
-            v grows against the bitangent; infinite where neighbours lie elsewhere on the body.
-        dominant_axis: (h, w) axis, 0 to 2, that the face looks along most.
-        covered_texels: (k, 2) rows and columns of the texels that faces cover.
-        area_m2: of all faces.
-        overlap_fraction: share of the covered texels in which more than one part of the body lies, or of the body
-            that lies in none of its own.
+        positions_m: (h, w, 3) positions on the mesh; uncovered texels take the nearest covered one.
+        texel_size_m: (h, w, 2) lengths of a texel on the body along u and v; the latter is negative
+            where v runs against the bitangent. Infinite where neighbours are in another chart.
+        dominant_axis: (h, w) axis, 0 to 2, closest to the normal of the face.
+        covered_texels: (k, 2) rows and columns of the texels covered by faces.
+        area_m2: area of all faces.
+        overlap_fraction: share of the covered texels shared by several parts of the body, or share
+            of the body without texels, whichever is larger.
     """
 
     positions_m: Floats
@@ -117,122 +119,131 @@ class MeshTexels:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See ``Places``."""
+        """See ``TexelGeometry``."""
         rows, columns, _ = self.positions_m.shape
         return rows, columns
 
     @cached_property
     def points(self) -> Coordinates:
-        """See ``Places``."""
+        """See ``TexelGeometry``."""
         x, y, z = np.moveaxis(self.positions_m, -1, 0)
         return x, y, z
 
     def compute_slopes(self, height_m: Floats) -> Floats:
-        """See ``Places``."""
+        """See ``TexelGeometry``."""
         along_v, along_u = np.gradient(height_m)
         return np.stack([along_u, along_v], axis=-1) / self.texel_size_m
 
     def find_nearby(self, position: Floats, radius_m: float) -> tuple[Any, Floats, Floats]:
-        """See ``Places``; of a face on the other side nothing is near."""
-        middle = tuple(
+        """See ``TexelGeometry``; faces with another dominant axis are excluded."""
+        center = tuple(
             self.covered_texels[
                 min(int(position[0] * len(self.covered_texels)), len(self.covered_texels) - 1)
             ]
         )
-        axis = int(self.dominant_axis[middle])
-        off = self.positions_m - self.positions_m[middle]
-        at = np.nonzero((np.abs(off) < radius_m).all(axis=-1) & (self.dominant_axis == axis))
-        return at, off[(*at, (axis + 1) % 3)], off[(*at, (axis + 2) % 3)]
+        axis = int(self.dominant_axis[center])
+        offsets = self.positions_m - self.positions_m[center]
+        index = np.nonzero((np.abs(offsets) < radius_m).all(axis=-1) & (self.dominant_axis == axis))
+        return index, offsets[(*index, (axis + 1) % 3)], offsets[(*index, (axis + 2) % 3)]
 
 
 def map_mesh_texels(mesh: Mesh, shape: tuple[int, int]) -> MeshTexels:
-    """Return where on a mesh the texels (h, w) of its picture lie.
+    """Return the layout of the texels (h, w) of a mesh texture.
 
     Args:
-        mesh: with uvs within 0 to 1.
-        shape: rows and columns of the picture.
+        mesh: mesh with uvs in 0..1.
+        shape: number of rows and columns of the texture.
     """
-    corners = mesh.uvs[mesh.faces] * shape[::-1] - 0.5  # (m, 3, 2); middles of texels are whole
+    corners = mesh.uvs[mesh.faces] * shape[::-1] - 0.5  # (m, 3, 2); texel centres are integers
     has_texels = np.abs(_compute_doubled_areas(corners)) > _MIN_DOUBLED_AREA_PX
-    solid = np.flatnonzero(has_texels)
+    textured_faces = np.flatnonzero(has_texels)
     a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
-    across = np.cross(b - a, c - a)
-    areas = np.linalg.norm(across, axis=1) / 2
-    area, bare = float(areas.sum()), float(areas[~has_texels].sum() / areas.sum())
-    if not len(solid):
-        nowhere = np.zeros((0, 2), np.int64)
-        flat = np.zeros((*shape, 3)), np.full((*shape, 2), np.inf), np.zeros(shape, np.int64)
-        return MeshTexels(*flat, nowhere, area, bare)
-    number, under = (_rasterize_faces(corners, order, shape) for order in (solid, solid[::-1]))
-    covered = np.argwhere(number >= 0)
-    row, column = covered.T
-    own, other = number[row, column], under[row, column]
-    at = covered[:, ::-1].astype(np.float64)
-    points = _interpolate_points(mesh, corners, own, at)
-    size = _compute_texel_size_m(mesh, corners)
-    off = np.linalg.norm(points - _interpolate_points(mesh, corners, other, at), axis=1)
-    shared = np.zeros(shape, np.uint8)
-    shared[row, column] = off > _MAX_NEIGHBOR_DISTANCE * float(
-        np.median(np.abs(size[solid]).max(axis=1))
+    face_normals = np.cross(b - a, c - a)
+    areas = np.linalg.norm(face_normals, axis=1) / 2
+    area, untextured = float(areas.sum()), float(areas[~has_texels].sum() / areas.sum())
+    if not len(textured_faces):
+        no_texels = np.zeros((0, 2), np.int64)
+        empty_maps = np.zeros((*shape, 3)), np.full((*shape, 2), np.inf), np.zeros(shape, np.int64)
+        return MeshTexels(*empty_maps, no_texels, area, untextured)
+    face_ids, first_face_ids = (
+        _rasterize_faces(corners, order, shape) for order in (textured_faces, textured_faces[::-1])
     )
-    wide = cv2.morphologyEx(shared, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))  # but for seams
+    covered = np.argwhere(face_ids >= 0)
+    row, column = covered.T
+    top_face, bottom_face = face_ids[row, column], first_face_ids[row, column]
+    texel_positions = covered[:, ::-1].astype(np.float64)
+    points = _interpolate_points(mesh, corners, top_face, texel_positions)
+    texel_size_m = _compute_texel_size_m(mesh, corners)
+    gap_m = np.linalg.norm(
+        points - _interpolate_points(mesh, corners, bottom_face, texel_positions), axis=1
+    )
+    shared = np.zeros(shape, np.uint8)
+    shared[row, column] = gap_m > _MAX_NEIGHBOR_DISTANCE * float(
+        np.median(np.abs(texel_size_m[textured_faces]).max(axis=1))
+    )
+    overlaps = cv2.morphologyEx(shared, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))  # ignore seams
 
-    places = np.zeros((*shape, 3))
-    places[row, column] = points
-    nearest = distance_transform_edt(number < 0, return_distances=False, return_indices=True)
-    places, number = places[tuple(nearest)], number[tuple(nearest)]
-    steps = size[number]
+    positions = np.zeros((*shape, 3))
+    positions[row, column] = points
+    nearest = distance_transform_edt(face_ids < 0, return_distances=False, return_indices=True)
+    positions, face_ids = positions[tuple(nearest)], face_ids[tuple(nearest)]
+    texel_steps = texel_size_m[face_ids]
     for axis in (1, 0):
-        jumps = np.linalg.norm(np.gradient(places, axis=axis), axis=-1)
-        steps[..., 1 - axis][jumps > _MAX_NEIGHBOR_DISTANCE / 2 * np.abs(steps[..., 1 - axis])] = (
-            np.inf
-        )
-    facing = np.abs(across).argmax(axis=1)[number]
+        jumps = np.linalg.norm(np.gradient(positions, axis=axis), axis=-1)
+        texel_steps[..., 1 - axis][
+            jumps > _MAX_NEIGHBOR_DISTANCE / 2 * np.abs(texel_steps[..., 1 - axis])
+        ] = np.inf
+    dominant_axis = np.abs(face_normals).argmax(axis=1)[face_ids]
     return MeshTexels(
-        places, steps, facing, covered, area, max(bare, float(np.mean(wide[row, column])))
+        positions,
+        texel_steps,
+        dominant_axis,
+        covered,
+        area,
+        max(untextured, float(np.mean(overlaps[row, column]))),
     )
 
 
 def _rasterize_faces(corners: Floats, order: Indices, shape: tuple[int, int]) -> Indices:
-    """Return which face covers each texel (h, w), of several the last of the order; -1 none."""
-    found = np.full(shape, -1, np.int32)
-    fine = np.round(corners * (1 << _FRACTION_BITS)).astype(np.int32)
-    for number in order:
-        cv2.fillConvexPoly(found, fine[number], int(number), shift=_FRACTION_BITS)
-    return found.astype(np.int64)
+    """Return the face (h, w) that covers each texel, the last in order of several; -1 for none."""
+    face_ids = np.full(shape, -1, np.int32)
+    fixed_point = np.round(corners * (1 << _FRACTION_BITS)).astype(np.int32)
+    for face in order:
+        cv2.fillConvexPoly(face_ids, fixed_point[face], int(face), shift=_FRACTION_BITS)
+    return face_ids.astype(np.int64)
 
 
 def _interpolate_points(
     mesh: Mesh, corners: Floats, face_ids: Indices, texel_positions: Floats
 ) -> Floats:
-    """Return points (k, 3) of faces (k,) whose places in the picture are nearest to these (k, 2)."""
+    """Return the points (k, 3) of faces (k,) at texel positions (k, 2)."""
     a, b, c = corners[face_ids].swapaxes(0, 1)
-    doubled = _compute_doubled_areas(corners)[face_ids]
+    doubled_areas = _compute_doubled_areas(corners)[face_ids]
     second, third = (
-        _cross_2d(texel_positions - a, c - a) / doubled,
-        _cross_2d(b - a, texel_positions - a) / doubled,
+        _cross_2d(texel_positions - a, c - a) / doubled_areas,
+        _cross_2d(b - a, texel_positions - a) / doubled_areas,
     )
     weights = np.stack([1 - second - third, second, third], axis=1)
-    weights = weights.clip(-1, 2)  # of slivers a texel beside them lies far away
+    weights = weights.clip(-1, 2)  # texels beside slivers would extrapolate far away
     return np.asarray(np.einsum("ki,kij->kj", weights, mesh.vertices_m[mesh.faces[face_ids]]))
 
 
 def _compute_texel_size_m(mesh: Mesh, corners: Floats) -> Floats:
-    """Return what a texel goes along u and v (m, 2) on each face; see ``Charts.steps_m``."""
+    """Return the texel size (m, 2) along u and v on each face; see ``MeshTexels.texel_size_m``."""
     a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
     first, second, third = corners.swapaxes(0, 1)
-    doubled = _compute_doubled_areas(corners)
+    doubled_areas = _compute_doubled_areas(corners)
     (du, dv), (eu, ev) = (second - first).T, (third - first).T
     with np.errstate(divide="ignore", invalid="ignore"):
-        along = ((b - a) * ev[:, None] - (c - a) * dv[:, None]) / doubled[:, None]
-        across = ((c - a) * du[:, None] - (b - a) * eu[:, None]) / doubled[:, None]
-    lengths = np.stack([np.linalg.norm(way, axis=1) for way in (along, across)], axis=1)
-    lengths[:, 1] *= np.sign(doubled)
+        along = ((b - a) * ev[:, None] - (c - a) * dv[:, None]) / doubled_areas[:, None]
+        across = ((c - a) * du[:, None] - (b - a) * eu[:, None]) / doubled_areas[:, None]
+    lengths = np.stack([np.linalg.norm(step, axis=1) for step in (along, across)], axis=1)
+    lengths[:, 1] *= np.sign(doubled_areas)
     return np.asarray(np.where(np.abs(lengths) > 0, lengths, np.inf))
 
 
 def _compute_doubled_areas(corners: Floats) -> Floats:
-    """Return twice the area (m,) of triangles (m, 3, 2), below 0 where they are mirrored."""
+    """Return twice the area (m,) of triangles (m, 3, 2), negative if mirrored."""
     return _cross_2d(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
 
 

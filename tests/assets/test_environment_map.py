@@ -248,7 +248,7 @@ def test_its_sun_casts_a_shadow_where_the_tracer_has_one(egl, make, room):
 
 
 def test_a_rasterizer_without_skies_says_so(tiny, make, room):
-    with pytest.raises(BackendError, match="has no skies from pictures"):
+    with pytest.raises(BackendError, match="does not support environment maps"):
         tiny.load(make.scene(environment=lit_by(room)))
 
 

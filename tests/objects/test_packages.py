@@ -79,7 +79,7 @@ def test_labels_stand_upright_from_left_to_right():
         assert np.corrcoef(uv, carton.vertices_m[front, axis])[0, 1] == pytest.approx(sign)
 
 
-def test_pictures_hold_prints_and_bare_ends():
+def test_images_hold_prints_and_bare_ends():
     wrapped = render_tin_texture(TIN, STEEL)
     bare = encode_srgb(np.array(STEEL.color_a))
     assert (wrapped[384:] == bare).all()

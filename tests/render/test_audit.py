@@ -282,7 +282,7 @@ PICTURE_FAULTS = {
 
 
 @pytest.mark.parametrize("fault", PICTURE_FAULTS)
-def test_a_fault_of_the_whole_picture_is_found(rendered, fault):
+def test_a_fault_of_the_whole_image_is_found(rendered, fault):
     plant, words = PICTURE_FAULTS[fault]
     sample, channels = rendered["pinhole"]
     assert sample.occlusions
@@ -309,7 +309,7 @@ def test_what_is_shared_may_be_too_near_to_have_a_disparity():
     assert found == ["200 shared pixels are outside the right image"]
 
 
-def test_what_is_left_of_the_right_picture_hides_nothing_in_it():
+def test_what_is_left_of_the_right_image_hides_nothing_in_it():
     disparity = np.full((4, 100), 60.0, np.float32)
     disparity[:, :60] = 64.0  # nearer, and outside
     shared = np.arange(100) >= 60

@@ -74,7 +74,7 @@ def test_another_asset_s_category_is_its_kind(tiny, make):
     assert shoot(scene, make.camera(), tiny, ("depth", "ids")).objects[0].category == "sphere"
 
 
-def test_labels_of_a_drawn_buffer_are_exact(make):
+def test_labels_of_a_rendered_buffer_are_exact(make):
     bodies = [make.body(str(i), make.sphere(0.01), (0.1 * i, 0.0, 0.01)) for i in range(40)]
     scene, of = make.scene(*bodies), make.camera(width=64, height=48)
     numbers = assign_label_ids(scene)
@@ -130,7 +130,7 @@ def test_every_channel_agrees_with_pose_and_depth(egl, make, lens):
     assert np.abs(frame.channels["normals"][ground] - up).max() < 1e-5
 
 
-def test_an_object_s_motion_is_told_along_the_camera_s_axes(tiny, make):
+def test_an_object_s_motion_is_reported_along_the_camera_s_axes(tiny, make):
     spin, velocity = (0.0, 0.0, 3.0), (0.1, 0.0, 0.0)
     falling = make.body(
         "die", make.die(), (0.0, 0.0, 0.008), velocity_m_s=velocity, spin_rad_s=spin
@@ -186,11 +186,11 @@ def test_a_channel_that_the_rasterizer_lacks_is_refused(tiny, make):
         shoot(scene, make.camera(), tiny, ("normals",))
 
 
-def test_a_raw_picture_stands_beside_that_of_a_mosaic(tiny, make):
+def test_a_raw_image_stands_beside_that_of_a_mosaic(tiny, make):
     of = make.camera(width=96, height=80, cx_px=47.5, cy_px=39.5, focal_px=120.0)
     scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
     tiny.load(scene)
-    with pytest.raises(UsageError, match=r"no mosaic.*\[domain\.mosaic\]"):
+    with pytest.raises(UsageError, match=r"needs a sensor with a mosaic.*\[domain\.mosaic\]"):
         shoot(scene, of, tiny, ("raw",))
     mosaic = Mosaic("RGGB", 10)
     behind = replace(of, sensor=replace(of.sensor, mosaic=mosaic))
@@ -202,7 +202,7 @@ def test_a_raw_picture_stands_beside_that_of_a_mosaic(tiny, make):
     assert np.corrcoef(grey.ravel(), raw.ravel())[0, 1] > 0.7
 
 
-def test_glass_changes_the_picture_and_no_label(tiny, make):
+def test_glass_changes_the_image_and_no_label(tiny, make):
     of = make.camera(width=96, height=80, cx_px=47.5, cy_px=39.5, focal_px=120.0)
     scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
     tiny.load(scene)

@@ -259,7 +259,7 @@ DRAWN_BY_TINY = ("dice", "surfaces", "light-ball", "lens-brown_conrady", "depth"
     ("backend", "name"),
     [*(("egl", name) for name in NAMES), *(("tiny", name) for name in DRAWN_BY_TINY)],
 )
-def test_it_is_drawn_as_it_was_stored(request, make, still, tmp_path, backend, name):
+def test_it_is_rendered_as_it_was_stored(request, make, still, tmp_path, backend, name):
     drawing = request.getfixturevalue(backend)
     found = features(make, still)[name](drawing)
     if drawing.name != PINNED[backend]:
@@ -274,12 +274,12 @@ def test_it_is_drawn_as_it_was_stored(request, make, still, tmp_path, backend, n
         pytest.fail(f"{difference.share:.2%} of {path.name} are as stored. Look at {shown_at}")
 
 
-def test_every_stored_picture_is_compared():
+def test_every_stored_image_is_compared():
     compared = {f"egl-{name}.png" for name in NAMES} | {f"tiny-{n}.png" for n in DRAWN_BY_TINY}
     assert {path.name for path in FOLDER.iterdir()} == compared
 
 
-def test_stored_pictures_stay_small():
+def test_stored_images_stay_small():
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 600_000
 
 

@@ -219,7 +219,7 @@ def test_a_planted_fault_is_found(rendered, fault):
     assert all(what.startswith(("object ", "flow_forward of ")) for what in found)
 
 
-def test_what_left_the_picture_and_captures_are_not_audited(rendered):
+def test_what_left_the_image_and_captures_are_not_audited(rendered):
     film = rendered["pinhole, in an instant"].with_flow(reversed_flow)
     gone = film.but(other=replace(film.other, objects=()))
     assert not any(what.startswith("object ") for what in gone.problems())

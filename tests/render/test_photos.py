@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused(recipe, text, message):
         recipe(text)
 
 
-def test_photos_are_traced_as_they_are_drawn(egl, make, recipe):
+def test_photos_are_traced_as_they_are_rendered(egl, make, recipe):
     pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
     from sim2cam.render.backends.mitsuba import PathTracer
 

@@ -125,7 +125,7 @@ def centroid(mask):
     return np.array([columns.mean(), rows.mean()])
 
 
-def test_edges_of_the_picture_are_anti_aliased(drawing, make):
+def test_edges_of_the_image_are_anti_aliased(drawing, make):
     drawing.load(make.scene(make.body("ball", make.sphere(0.02), (0.0, 0.0, 0.1), make.BLACK)))
     level = drawing.render(make.view(make.camera()), ("radiance",))["radiance"].mean(axis=-1)
     light, dark = np.median(level[:20]), level.min()
@@ -223,7 +223,7 @@ def test_the_part_of_a_die_is_the_value_of_the_face(egl, make):
     assert set(np.unique(drawn["parts"][drawn["bodies"] == 0])) <= {0}
 
 
-def test_channels_do_not_depend_on_what_else_is_drawn(drawing, make):
+def test_channels_do_not_depend_on_what_else_is_rendered(drawing, make):
     drawing.load(make.thrown())
     view = make.view(make.camera())
     together = drawing.render(view, drawing.channels, samples=1)
@@ -237,14 +237,14 @@ def test_channels_do_not_depend_on_what_else_is_drawn(drawing, make):
 def test_a_channel_that_a_rasterizer_lacks_is_refused(tiny, make):
     tiny.load(make.scene())
     message = (
-        "the rasterizer 'tiny: pybullet TinyRenderer, shaded by numpy' has no channel normals. It "
-        "gives bodies, cover, depth_m, radiance."
+        "the rasterizer 'tiny: pybullet TinyRenderer, shaded by numpy' has no channel normals. "
+        "Supported: bodies, cover, depth_m, radiance."
     )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
         tiny.render(make.view(make.camera()), ("normals",))
 
 
-def test_bodies_alike_are_drawn_apart(egl, make):
+def test_bodies_alike_are_rendered_apart(egl, make):
     spots = [(-0.03, 0.0, 0.008), (0.0, 0.0, 0.008), (0.03, 0.0, 0.008)]
     egl.load(make.scene(*(make.body(str(i), make.die(), spot) for i, spot in enumerate(spots))))
     of = make.camera((0.0, 0.001, 0.3))
@@ -255,7 +255,7 @@ def test_bodies_alike_are_drawn_apart(egl, make):
         assert (labels.cover[labels.ids == number] == 1 << (number - 1)).all()
 
 
-def test_what_stays_on_the_device_is_drawn_as_if_it_were_new(egl, make):
+def test_what_stays_on_the_device_is_rendered_as_if_it_were_new(egl, make):
     view, of = make.view(make.camera()), make.thrown(3, seed=1)
     egl.load(of)
     first = egl.render(view, ("radiance", "normals"))
@@ -356,7 +356,7 @@ choose = module.get_rasterizer.__wrapped__
 def test_an_unknown_backend_is_refused(monkeypatch):
     monkeypatch.setenv("SIM2CAM_BACKEND", "tinny")
     message = (
-        "SIM2CAM_BACKEND=tinny: no such backend. Did you mean 'tiny'? "
+        "SIM2CAM_BACKEND=tinny: unknown backend. Did you mean 'tiny'? "
         "Allowed: egl, mitsuba, osmesa, tiny"
     )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):

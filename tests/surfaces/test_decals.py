@@ -103,7 +103,7 @@ def test_bodies_have_the_sides_that_they_are_said_to_have(make, kind):
 
 
 @pytest.mark.parametrize(("kind", "side"), EVERY_SIDE)
-def test_a_picture_is_the_right_way_up_and_as_large_as_told(body, quarters, kind, side):
+def test_an_image_is_the_right_way_up_and_as_large_as_told(body, quarters, kind, side):
     """Where its four colours lie on the body is told by the body's mesh, not by its picture."""
     width = {"box": 0.1, "board": 0.06, "ground": 0.1}.get(kind, 0.02)
     sticker = replace(BLANK, side=side, width_m=width, image=quarters)
@@ -187,7 +187,7 @@ def test_print_covers_where_there_is_ink_and_a_sticker_everywhere():
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_a_picture_is_cut_out_where_it_is_transparent(tmp_path, dtype):
+def test_an_image_is_cut_out_where_it_is_transparent(tmp_path, dtype):
     """A red disc whose file has black around it, which must not darken its soft edge."""
     row, column = np.indices((60, 90)) - [[[30]], [[45]]]
     opacity = np.clip(26 - np.hypot(row, column), 0, 1)
@@ -248,7 +248,7 @@ def test_skins_follow_their_decals(body):
     assert build_texture_set(none).roughness_metallic is None
 
 
-def test_equal_bodies_with_other_decals_are_drawn_each_with_its_own(egl, make, body):
+def test_equal_bodies_with_other_decals_are_rendered_each_with_its_own(egl, make, body):
     wide = replace(BLANK, width_m=0.05, side=2)
     near, far = (
         body("carton", wide),
@@ -295,7 +295,7 @@ def test_every_backend_draws_them(request, make, body, backend, kind, left, far)
     assert place[1] < 59.5 - far * per_m  # the far one
 
 
-def test_a_scene_knows_the_pictures_of_its_decals(make, body, quarters):
+def test_a_scene_knows_the_images_of_its_decals(make, body, quarters):
     scene = make.scene(body("tin", replace(BLANK, image=quarters)))
     assert scene.get_file_paths() == (quarters.path,)
     moved = scene.replace_paths({quarters.path: "pictures/q.png"})
@@ -306,7 +306,7 @@ def test_a_scene_knows_the_pictures_of_its_decals(make, body, quarters):
     assert '"decals"' not in make.scene(body("tin")).to_json()
 
 
-def test_a_picture_that_changed_is_refused(body, quarters):
+def test_an_image_that_changed_is_refused(body, quarters):
     one = body("tin", replace(BLANK, image=replace(quarters, digest="0" * 64)))
     with pytest.raises(InputError, match=r"quarters\.png"):
         build_texture_set(one)

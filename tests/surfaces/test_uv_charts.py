@@ -102,7 +102,7 @@ def crate(make, tmp_path):
     return written
 
 
-def test_relief_and_wear_lie_on_a_picture_from_a_file(make, crate):
+def test_relief_and_wear_lie_on_an_image_from_a_file(make, crate):
     body = make.body("crate", crate(), (0.0, 0.0, 0.1), make.WHITE)
     plain = build_texture_set(body)
     assert plain.roughness_metallic is None

@@ -1,1 +1,1 @@
-"""Drawing by OpenGL without a display, on a GPU or in software."""
+"""Headless OpenGL rendering, on a GPU or in software."""

@@ -1,4 +1,4 @@
-"""Batches: bodies of one shape and surface, drawn by one call."""
+"""Instanced draw calls of bodies that share mesh and textures."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _POSE_LOCATION, _IDS_LOCATION = 5, 9  # locations in the vertex shader
 
 @dataclass(frozen=True)
 class InstanceBatch:
-    """Bodies of one shape and surface.
+    """Bodies that share mesh and textures.
 
     Attributes:
-        bodies: they.
-        mesh, textures: on the device.
-        vertex_array, instance_buffer: OpenGL's names of the vertex array and of the buffer of poses.
+        bodies: instances.
+        mesh, textures: shared resources on the device.
+        vertex_array, instance_buffer: OpenGL names of the vertex array and the buffer of poses.
     """
 
     bodies: tuple[Body, ...]
@@ -32,11 +32,11 @@ class InstanceBatch:
     instance_buffer: int
 
     def draw(self, gl: Any) -> None:
-        """Draw all of them."""
+        """Draw all bodies."""
         self._draw(gl, self.mesh.n_indices, None)
 
     def draw_shadow_casters(self, gl: Any) -> None:
-        """Draw what casts the shadows of all of them."""
+        """Draw the shadow-casting faces of all bodies."""
         first = ctypes.c_void_p(self.mesh.n_indices * np.uint32().nbytes)
         self._draw(gl, self.mesh.n_shadow_indices, first)
 
@@ -48,7 +48,7 @@ class InstanceBatch:
         )
 
     def release(self, gl: Any) -> None:
-        """Give the poses' memory back; mesh and skin stay."""
+        """Release the buffer of poses; keep mesh and textures."""
         gl.glDeleteVertexArrays(1, [self.vertex_array])
         gl.glDeleteBuffers(1, [self.instance_buffer])
 
@@ -59,16 +59,22 @@ def make_batch(
     mesh: DeviceMesh,
     textures: DeviceTextures,
 ) -> InstanceBatch:
-    """Return the batch of bodies, each with its number and that of its label (0 without one)."""
+    """Create a batch on the device.
+
+    Args:
+        gl: module of OpenGL functions.
+        bodies: body, body number and label id (0 without a label) of each instance.
+        mesh, textures: shared resources on the device.
+    """
     instances = np.zeros(len(bodies), _INSTANCE)
     for slot, (body, number, label) in enumerate(bodies):
-        instances[slot] = (body.pose.matrix().T, (number, label))  # columns, as OpenGL has them
-    attributes, buffer = int(gl.glGenVertexArrays(1)), int(gl.glGenBuffers(1))
-    gl.glBindVertexArray(attributes)
+        instances[slot] = (body.pose.matrix().T, (number, label))  # column-major, as in OpenGL
+    vertex_array, instance_buffer = int(gl.glGenVertexArrays(1)), int(gl.glGenBuffers(1))
+    gl.glBindVertexArray(vertex_array)
     gl.glBindBuffer(gl.GL_ARRAY_BUFFER, mesh.vertices)
     for location, name in enumerate(VERTEX.names or ()):
         _set_vertex_attribute(gl, location, VERTEX, name)
-    gl.glBindBuffer(gl.GL_ARRAY_BUFFER, buffer)
+    gl.glBindBuffer(gl.GL_ARRAY_BUFFER, instance_buffer)
     gl.glBufferData(
         gl.GL_ARRAY_BUFFER, instances.nbytes, instances.view(np.uint8), gl.GL_STATIC_DRAW
     )
@@ -80,19 +86,23 @@ def make_batch(
     gl.glVertexAttribDivisor(_IDS_LOCATION, 1)
     gl.glBindBuffer(gl.GL_ELEMENT_ARRAY_BUFFER, mesh.faces)
     gl.glBindVertexArray(0)
-    return InstanceBatch(tuple(body for body, _, _ in bodies), mesh, textures, attributes, buffer)
+    return InstanceBatch(
+        tuple(body for body, _, _ in bodies), mesh, textures, vertex_array, instance_buffer
+    )
 
 
 def _set_vertex_attribute(
     gl: Any, location: int, layout: np.dtype[Any], name: str, *, byte_offset: int = 0, size: int = 0
 ) -> None:
-    """Tell the vertex array where a shader's input lies in the bound buffer."""
+    """Map a shader input to a field of the bound buffer."""
     assert layout.fields is not None
     field, offset = layout.fields[name][:2]
     count = size or int(np.prod(field.shape, dtype=int))
-    place = ctypes.c_void_p(offset + byte_offset)
+    pointer = ctypes.c_void_p(offset + byte_offset)
     if field.base == np.uint32:
-        gl.glVertexAttribIPointer(location, count, gl.GL_UNSIGNED_INT, layout.itemsize, place)
+        gl.glVertexAttribIPointer(location, count, gl.GL_UNSIGNED_INT, layout.itemsize, pointer)
     else:
-        gl.glVertexAttribPointer(location, count, gl.GL_FLOAT, gl.GL_FALSE, layout.itemsize, place)
+        gl.glVertexAttribPointer(
+            location, count, gl.GL_FLOAT, gl.GL_FALSE, layout.itemsize, pointer
+        )
     gl.glEnableVertexAttribArray(location)

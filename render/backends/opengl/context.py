@@ -1,7 +1,7 @@
-"""The OpenGL context of this process: made once, never torn down.
+"""OpenGL context of this process: created once, never closed.
 
-pyrender's platforms terminate a display that is shared by all contexts of a process, so a second
-context would disturb the first.
+pyrender's platforms terminate a display that all contexts of a process share, so closing one
+context breaks the others.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _INSTALL_HINTS = {
 
 @dataclass(frozen=True)
 class GLContext:
-    """A live context.
+    """A current OpenGL context.
 
     Attributes:
-        gl: the module of OpenGL's functions.
-        platform: what keeps the context alive.
+        gl: module of OpenGL functions.
+        platform: pyrender platform that owns the context.
     """
 
     gl: Any
@@ -37,19 +37,21 @@ class GLContext:
 
 @functools.cache
 def open_context(name: PlatformName) -> GLContext:
-    """Return this process's context, of which there is one: a second would take what the first draws.
+    """Return the OpenGL context of this process.
 
     Raises:
-        BackendError: the platform's library or driver is missing, or the process already draws
-            through the other one.
+        BackendError: the platform's library or driver is missing, or the process already uses the
+            other platform.
     """
     other = os.environ.setdefault("PYOPENGL_PLATFORM", name)
     if other != name:
         raise BackendError(
-            f"this process draws through {other} already (PYOPENGL_PLATFORM). Start another one "
+            f"this process already uses {other} (PYOPENGL_PLATFORM). Start another process "
             f"for {name}."
         )
-    os.environ.setdefault("PYGLET_HEADLESS", "1")  # pyrender imports pyglet, which wants a display
+    os.environ.setdefault(
+        "PYGLET_HEADLESS", "1"
+    )  # pyrender imports pyglet, which needs a display otherwise
     try:
         platform = _create_platform(name)
         from OpenGL import GL
@@ -58,9 +60,9 @@ def open_context(name: PlatformName) -> GLContext:
             f"no OpenGL through {_PLATFORM_TITLES[name]} ({type(error).__name__}: {error}). Install it "
             f"(Debian, Ubuntu: {_INSTALL_HINTS[name]}) or set SIM2CAM_BACKEND=tiny."
         ) from error
-    GL.glPixelStorei(GL.GL_UNPACK_ALIGNMENT, 1)  # rows of RGB bytes have any length
+    GL.glPixelStorei(GL.GL_UNPACK_ALIGNMENT, 1)  # rows of RGB bytes are not aligned to 4 bytes
     GL.glPixelStorei(GL.GL_PACK_ALIGNMENT, 1)
-    GL.glFrontFace(GL.GL_CW)  # row 0 of our pictures is the bottom one of OpenGL's
+    GL.glFrontFace(GL.GL_CW)  # images are stored top row first, so winding is reversed
     return GLContext(GL, platform)
 
 

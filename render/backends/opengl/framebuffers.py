@@ -1,4 +1,4 @@
-"""Framebuffers: what is drawn into, looked up or read back, grown when a larger view comes."""
+"""Framebuffers, enlarged on demand."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Attachment:
     """One output of a fragment shader.
 
     Attributes:
-        location: of the output in the shader.
-        internal_format: OpenGL's format in memory.
-        transfer_format: OpenGL's format and type of what is read back.
-        dtype, channels: the same for numpy.
+        location: location of the output in the shader.
+        internal_format: OpenGL format in device memory.
+        transfer_format: OpenGL format and type for reading.
+        dtype, channels: numpy type and channel count for reading.
     """
 
     location: int
@@ -31,7 +31,7 @@ class Attachment:
 
 @dataclass(frozen=True)
 class _Framebuffer:
-    """OpenGL's names of a framebuffer and of its textures, the depth's last, and its size."""
+    """OpenGL names of a framebuffer and its textures (depth last), and its size."""
 
     handle: int
     textures: tuple[int, ...]
@@ -40,10 +40,10 @@ class _Framebuffer:
 
 
 class RenderTargets:
-    """Framebuffers by their outputs.
+    """Pool of framebuffers.
 
     Args:
-        gl: OpenGL's functions.
+        gl: module of OpenGL functions.
     """
 
     def __init__(self, gl: Any) -> None:
@@ -53,20 +53,21 @@ class RenderTargets:
     def bind(
         self, attachments: tuple[Attachment, ...], samples: int, width: int, height: int
     ) -> tuple[int, ...]:
-        """Make the framebuffer of these outputs the one that is drawn into.
+        """Bind a framebuffer for drawing.
 
-        Returns OpenGL's names of their textures, and last that of the depth.
+        Returns:
+            OpenGL names of the textures of the attachments, then of the depth texture.
 
         Raises:
-            BackendError: the driver has no such framebuffer.
+            BackendError: the driver does not support the framebuffer.
         """
-        found = self._get_framebuffer(attachments, samples, width, height)
-        self._gl.glBindFramebuffer(self._gl.GL_FRAMEBUFFER, found.handle)
+        framebuffer = self._get_framebuffer(attachments, samples, width, height)
+        self._gl.glBindFramebuffer(self._gl.GL_FRAMEBUFFER, framebuffer.handle)
         self._gl.glViewport(0, 0, width, height)
-        return found.textures
+        return framebuffer.textures
 
     def read(self, attachment: Attachment, width: int, height: int) -> NDArray[Any]:
-        """Return an output (height, width, channels) of the framebuffer that is read."""
+        """Read an attachment (height, width, channels) of the bound framebuffer."""
         gl = self._gl
         gl.glReadBuffer(gl.GL_COLOR_ATTACHMENT0 + attachment.location)
         pixels: NDArray[Any] = np.empty((height, width, attachment.channels), attachment.dtype)
@@ -77,13 +78,13 @@ class RenderTargets:
         self, attachments: tuple[Attachment, ...], samples: int, width: int, height: int
     ) -> _Framebuffer:
         key = (attachments, samples)
-        found = self._framebuffers.get(key)
-        if found is not None and width <= found.width and height <= found.height:
-            return found
-        if found is not None:
-            width, height = max(width, found.width), max(height, found.height)
-            self._gl.glDeleteFramebuffers(1, [found.handle])
-            self._gl.glDeleteTextures(list(found.textures))
+        framebuffer = self._framebuffers.get(key)
+        if framebuffer is not None and width <= framebuffer.width and height <= framebuffer.height:
+            return framebuffer
+        if framebuffer is not None:
+            width, height = max(width, framebuffer.width), max(height, framebuffer.height)
+            self._gl.glDeleteFramebuffers(1, [framebuffer.handle])
+            self._gl.glDeleteTextures(list(framebuffer.textures))
         size = (-(-width // 64) * 64, -(-height // 64) * 64)
         self._framebuffers[key] = self._create_framebuffer(attachments, samples, size)
         return self._framebuffers[key]
@@ -92,8 +93,8 @@ class RenderTargets:
         self, attachments: tuple[Attachment, ...], samples: int, size: tuple[int, int]
     ) -> _Framebuffer:
         gl = self._gl
-        buffer = int(gl.glGenFramebuffers(1))
-        gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, buffer)
+        framebuffer = int(gl.glGenFramebuffers(1))
+        gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, framebuffer)
         colors = [
             self._create_attachment(
                 gl.GL_COLOR_ATTACHMENT0 + a.location,
@@ -117,10 +118,10 @@ class RenderTargets:
         if status != gl.GL_FRAMEBUFFER_COMPLETE:
             formats = [hex(attachment.internal_format) for attachment in attachments]
             raise BackendError(
-                f"the driver has no framebuffer of formats {', '.join(formats)} with {samples} "
-                f"samples ({status:#x}). Set SIM2CAM_BACKEND=tiny."
+                f"the driver does not support framebuffers of formats {', '.join(formats)} with "
+                f"{samples} samples ({status:#x}). Set SIM2CAM_BACKEND=tiny."
             )
-        return _Framebuffer(buffer, (*colors, depth), *size)
+        return _Framebuffer(framebuffer, (*colors, depth), *size)
 
     def _create_attachment(
         self,
@@ -130,7 +131,7 @@ class RenderTargets:
         samples: int,
         size: tuple[int, int],
     ) -> int:
-        """Return a new texture, with so many samples a pixel when they are more than one."""
+        """Attach a new texture to the bound framebuffer and return it."""
         gl = self._gl
         texture = int(gl.glGenTextures(1))
         if samples > 1:

@@ -1,4 +1,4 @@
-"""Lighting: from what is seen of surfaces, and the light of a scene, to radiance."""
+"""Deferred lighting: radiance from surface attributes and the lights of a scene."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ from sim2cam.scene.scene import Scene
 Floats = NDArray[np.float64]
 
 _DIRECTIONAL_DTYPE = np.dtype([(axis, np.float32, 4) for axis in ("x", "y", "z")])
-_SPLIT_SUM_UNIT, _SKY_UNIT = 5, 6  # of textures, as ``light.frag`` has it
+_SPLIT_SUM_UNIT, _SKY_UNIT = 5, 6  # texture units in ``light.frag``
 _SKY_CACHE_BYTES = 64 << 20
 _LOCAL_DTYPE = np.dtype(
     [
-        *((name, np.float32, 4) for name in ("place", "power", "axis", "cone")),
+        *((name, np.float32, 4) for name in ("position", "power", "axis", "cone")),
         ("to_shadow", np.float32, (4, 4)),
     ]
 )
-_LAMP_DTYPE = np.dtype([(name, np.float32, 4) for name in ("place", "power")])
+_LAMP_DTYPE = np.dtype([(name, np.float32, 4) for name in ("position", "power")])
 _UP = np.array([0.0, 0.0, 1.0])
 _LIGHT_DTYPE = np.dtype(
     [
@@ -63,21 +63,21 @@ _LIGHT_DTYPE = np.dtype(
         ("ground_radiance", np.float32, 4),
         ("harmonics", np.float32, (9, 4)),
         ("sphere", np.float32, 4),
-        ("parallel", _DIRECTIONAL_DTYPE, MAX_DIRECTIONAL),
-        ("placed", _LOCAL_DTYPE, MAX_LOCAL),
+        ("directional_beams", _DIRECTIONAL_DTYPE, MAX_DIRECTIONAL),
+        ("local_beams", _LOCAL_DTYPE, MAX_LOCAL),
         ("lamps", _LAMP_DTYPE, MAX_LAMPS),
-        ("turn", np.float32, 4),
-        ("dome", np.float32, (MAX_DIRECTIONAL, ROTATIONS)),
+        ("sky_rotation", np.float32, 4),
+        ("sky_powers", np.float32, (MAX_DIRECTIONAL, ROTATIONS)),
     ]
 )
-"""``Light`` in ``light.frag``, as std140 lays it out."""
+"""Block ``Light`` of ``light.frag`` in std140 layout."""
 
 
 class DeviceLighting:
-    """The light of a scene on the device, and the programs that shed it on what is seen.
+    """Lights of a scene on the device, and the lighting programs.
 
     Args:
-        gl: OpenGL's functions.
+        gl: module of OpenGL functions.
     """
 
     def __init__(self, gl: Any) -> None:
@@ -91,91 +91,105 @@ class DeviceLighting:
         self._sky: DeviceCubeMap | None = None
 
     def load(self, scene: Scene, centre: Floats, radius: float) -> list[Floats]:
-        """Upload the light of a scene and returns world to clip (4, 4) of each shadow map.
+        """Upload the lights of a scene.
 
         Args:
-            scene: its environment, and the table whose colour is reflected from below.
-            centre, radius: sphere (3,), () around the bodies that cast.
+            scene: scene with its environment, and the table that reflects light from below.
+            centre, radius: bounding sphere (3,), () of the shadow casters.
+
+        Returns:
+            World-to-clip matrix (4, 4) of each shadow map.
 
         Raises:
-            BackendError: there are more lights than the shader has room for.
+            BackendError: the scene has more lights than the shader supports.
         """
         gl = self._gl
         environment = scene.environment
-        parallel = make_directional_beams(environment, ROTATIONS)
-        placed = make_local_beams(environment, centre, radius)
-        _check_counts(len(environment.lamps), len(placed))
-        views = [fit_shadow_view(beam, centre, radius) for beam in (*parallel, *placed)]
+        directional = make_directional_beams(environment, ROTATIONS)
+        local = make_local_beams(environment, centre, radius)
+        _check_counts(len(environment.lamps), len(local))
+        views = [fit_shadow_view(beam, centre, radius) for beam in (*directional, *local)]
         block = np.zeros(1, _LIGHT_DTYPE)
         light = block[0]
         _fill_sky(light, environment, find_ground_color(scene, centre))
         self._sky = self._load_sky_image(light, environment)
         light["sphere"] = (*centre, 1 / compute_map_radius(radius))
-        for slot, beam, view in zip(light["parallel"], parallel, views, strict=False):
+        for slot, beam, view in zip(light["directional_beams"], directional, views, strict=False):
             _fill_directional(slot, beam, view)
-        for slot, beam, view in zip(light["placed"], placed, views[len(parallel) :], strict=False):
+        for slot, beam, view in zip(
+            light["local_beams"], local, views[len(directional) :], strict=False
+        ):
             _fill_local(slot, beam, view)
         for slot, lamp in zip(light["lamps"], environment.lamps, strict=False):
-            slot["place"] = (*lamp.direction, lamp.radius_rad)
+            slot["position"] = (*lamp.direction, lamp.radius_rad)
             slot["power"][:3] = lamp.irradiance
         gl.glBindBufferBase(gl.GL_UNIFORM_BUFFER, 0, self._uniform_buffer)
         gl.glBufferData(gl.GL_UNIFORM_BUFFER, block.nbytes, block, gl.GL_DYNAMIC_DRAW)
         lamps = environment.lamps
         self._shader_defines = {
-            "N_DOME": sum(beam.is_sky for beam in parallel),
-            "N_PARALLEL": len(parallel),
-            "N_PLACED": len(placed),
+            "N_DOME": sum(beam.is_sky for beam in directional),
+            "N_DIRECTIONAL": len(directional),
+            "N_LOCAL": len(local),
             "N_LAMPS": len(lamps),
-            "LAMP_PARTS": count_beams_per_lamp(lamps, ROTATIONS),
-            "RINGS": 1 if have_hard_shadows(lamps) else ROTATIONS,
-            **({"PICTURED": 1, "SKY_LEVELS": ROUGHNESS_LEVELS} if self._sky else {}),
+            "BEAMS_PER_LAMP": count_beams_per_lamp(lamps, ROTATIONS),
+            "N_LAMP_ROTATIONS": 1 if have_hard_shadows(lamps) else ROTATIONS,
+            **({"ENVIRONMENT_MAP": 1, "SKY_LEVELS": ROUGHNESS_LEVELS} if self._sky else {}),
         }
         return self._compute_shadow_matrices(views, environment, centre)
 
     def _compute_shadow_matrices(
         self, views: list[ShadowView], environment: Environment, centre: Floats
     ) -> list[Floats]:
-        """Return world to clip (4, 4) of each map: all skies, all turns of lamps, near lights."""
-        n_dome, n_parallel = self._shader_defines["N_DOME"], self._shader_defines["N_PARALLEL"]
-        parts = self._shader_defines["LAMP_PARTS"]
+        """Return world to clip (4, 4) of each map: rotated skies, rotated lamps, local lights."""
+        n_dome, n_directional = (
+            self._shader_defines["N_DOME"],
+            self._shader_defines["N_DIRECTIONAL"],
+        )
+        parts = self._shader_defines["BEAMS_PER_LAMP"]
         axes = np.repeat([lamp.direction for lamp in environment.lamps], parts, axis=0)
         maps = [
-            compute_shadow_matrix(view, is_local=i >= n_parallel) for i, view in enumerate(views)
+            compute_shadow_matrix(view, is_local=i >= n_directional) for i, view in enumerate(views)
         ]
-        dome, lamps, placed = maps[:n_dome], maps[n_dome:n_parallel], maps[n_parallel:]
+        dome, lamps, local = maps[:n_dome], maps[n_dome:n_directional], maps[n_directional:]
         skies = [
-            _rotate_clip_matrix(one, _UP, centre, turn) for turn in range(ROTATIONS) for one in dome
+            _rotate_clip_matrix(matrix, _UP, centre, rotation)
+            for rotation in range(ROTATIONS)
+            for matrix in dome
         ]
         rings = [
-            _rotate_clip_matrix(one, axis, centre, turn)
-            for turn in range(self._shader_defines["RINGS"])
-            for one, axis in zip(lamps, axes, strict=True)
+            _rotate_clip_matrix(matrix, axis, centre, rotation)
+            for rotation in range(self._shader_defines["N_LAMP_ROTATIONS"])
+            for matrix, axis in zip(lamps, axes, strict=True)
         ]
-        return [*skies, *rings, *placed]
+        return [*skies, *rings, *local]
 
     def _load_sky_image(self, light: Any, environment: Environment) -> DeviceCubeMap | None:
-        """Return a pictured sky on the device, and fills in how it is turned and where it is bright."""
-        picture = environment.environment_map
-        if picture is None:
+        """Return the environment map on the device, and set its uniforms; None without one."""
+        environment_map = environment.environment_map
+        if environment_map is None:
             return None
-        turn = picture.turn_rad
-        light["turn"][:3] = math.cos(turn), math.sin(turn), picture.radiance_scale
+        angle_rad = environment_map.turn_rad
+        light["sky_rotation"][:3] = (
+            math.cos(angle_rad),
+            math.sin(angle_rad),
+            environment_map.radiance_scale,
+        )
         powers = compute_dome_powers(environment).sum(axis=-1).T
-        light["dome"][: len(powers)] = powers
-        still = replace(picture, turn_rad=0.0, radiance_scale=1.0)
-        found = self._sky_cache.get(
-            still, lambda: upload_cube_map(self._gl, prefilter_cube_map(still))
+        light["sky_powers"][: len(powers)] = powers
+        unrotated = replace(environment_map, turn_rad=0.0, radiance_scale=1.0)
+        cube_map = self._sky_cache.get(
+            unrotated, lambda: upload_cube_map(self._gl, prefilter_cube_map(unrotated))
         )
         self._sky_cache.trim(1)
-        return found
+        return cube_map
 
     def render(self, view: PinholeView, to_clip: Floats, samples: int) -> None:
-        """Write the radiance of a view to the bound framebuffer, from the bound attributes.
+        """Render the radiance of a view to the bound framebuffer, from the bound attributes.
 
         Args:
-            view: what is seen.
+            view: view to render.
             to_clip: (4, 4) world to clip coordinates.
-            samples: a pixel, of the attributes.
+            samples: samples per pixel of the attributes.
         """
         gl = self._gl
         to_world = np.asarray(np.linalg.inv(to_clip))
@@ -193,7 +207,7 @@ class DeviceLighting:
             gl.glDepthMask(False)
             gl.glEnable(gl.GL_BLEND)
             gl.glBlendFunc(gl.GL_ONE, gl.GL_ONE)
-            self._draw_screen(self._get_program(samples, REST=1), view, to_world)
+            self._draw_screen(self._get_program(samples, OTHER_SURFACES=1), view, to_world)
             gl.glDisable(gl.GL_BLEND)
             gl.glDepthMask(True)
         gl.glDepthFunc(gl.GL_LESS)
@@ -212,8 +226,8 @@ class DeviceLighting:
         if key not in self._programs:
             self._programs[key] = GLProgram(
                 self._gl, "screen.vert", "light.frag", N_SAMPLES=samples, SHADOW_PX=SHADOW_PX,
-                TURNS=ROTATIONS, PARALLEL_LIMIT=MAX_DIRECTIONAL, PLACED_LIMIT=MAX_LOCAL,
-                LAMPS_LIMIT=MAX_LAMPS, TABLE_SIZE=TABLE_SIZE, **defines,
+                N_ROTATIONS=ROTATIONS, MAX_DIRECTIONAL=MAX_DIRECTIONAL, MAX_LOCAL=MAX_LOCAL,
+                MAX_LAMPS=MAX_LAMPS, TABLE_SIZE=TABLE_SIZE, **defines,
             )  # fmt: skip
         return self._programs[key]
 
@@ -221,15 +235,15 @@ class DeviceLighting:
 def _rotate_clip_matrix(
     to_clip: Floats, axis: Floats, centre: Floats, quarter_turns: int
 ) -> Floats:
-    """Return world to clip (4, 4) of a view that is turned about an axis (3,) through a point (3,)."""
-    back = np.eye(4)
-    back[:3, :3] = Rotation.from_rotvec(-quarter_turns * math.pi / 2 * axis).as_matrix()
-    back[:3, 3] = centre - back[:3, :3] @ centre
-    return np.asarray(to_clip @ back)
+    """Return world to clip (4, 4) of a view rotated about an axis (3,) through a point (3,)."""
+    inverse_rotation = np.eye(4)
+    inverse_rotation[:3, :3] = Rotation.from_rotvec(-quarter_turns * math.pi / 2 * axis).as_matrix()
+    inverse_rotation[:3, 3] = centre - inverse_rotation[:3, :3] @ centre
+    return np.asarray(to_clip @ inverse_rotation)
 
 
 def _upload_table(gl: Any, table: NDArray[np.float32]) -> int:
-    """Return a texture of two numbers a texel, interpolated between their middles."""
+    """Return a two-channel texture with linear interpolation."""
     texture, kind = int(gl.glGenTextures(1)), gl.GL_TEXTURE_2D
     gl.glBindTexture(kind, texture)
     height, width = table.shape[:2]
@@ -242,8 +256,8 @@ def _upload_table(gl: Any, table: NDArray[np.float32]) -> int:
 def _check_counts(lamp_count: int, local_beam_count: int) -> None:
     if lamp_count > MAX_LAMPS or local_beam_count > MAX_LOCAL:
         raise BackendError(
-            f"{lamp_count} lamps and {local_beam_count} beams of lights nearby are more than {MAX_LAMPS} and "
-            f"{MAX_LOCAL}. Use fewer lights, or none from among the bodies."
+            f"{lamp_count} lamps and {local_beam_count} beams of local lights exceed the limits of "
+            f"{MAX_LAMPS} and {MAX_LOCAL}. Use fewer lights, or place none among the bodies."
         )
 
 
@@ -256,12 +270,12 @@ def _fill_sky(light: Any, environment: Environment, albedo: Floats) -> None:
 
 def _fill_directional(slot: Any, beam: Beam, view: ShadowView) -> None:
     rows = compute_shadow_matrix(view, is_local=False)[:3, :3] * view.half_extent
-    for name, row, power in zip(("x", "y", "z"), rows, beam.power, strict=True):
-        slot[name] = (*row, power)
+    for name, axis, power in zip(("x", "y", "z"), rows, beam.power, strict=True):
+        slot[name] = (*axis, power)
 
 
 def _fill_local(slot: Any, beam: Beam, view: ShadowView) -> None:
-    slot["place"] = (*beam.location, beam.shadow_axis is not None)
+    slot["position"] = (*beam.location, beam.shadow_axis is not None)
     slot["power"] = (*beam.power, 2 * view.half_extent / SHADOW_PX)
     slot["axis"], slot["cone"] = (*beam.axis, beam.source_radius_m), _compute_cone(beam)
     slot["to_shadow"] = compute_shadow_matrix(view, is_local=True).T

@@ -1,4 +1,4 @@
-"""Shader programs."""
+"""OpenGL shader programs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ _SHADER_FOLDER = Path(__file__).parents[1] / "shaders"
 
 
 class GLProgram:
-    """A shader program whose uniforms are set by name; unused names are passed over.
+    """A shader program. Setting a uniform that the program does not use has no effect.
 
     Args:
-        gl: OpenGL's functions.
-        vertex, fragment: file names among the shaders.
-        defines: macros and their values.
+        gl: module of OpenGL functions.
+        vertex, fragment: file names in the shader folder.
+        defines: macros and their values. pyrender substitutes them as text, so no name may be part
+            of another.
     """
 
     def __init__(self, gl: Any, vertex: str, fragment: str, **defines: int) -> None:
@@ -32,19 +33,19 @@ class GLProgram:
 
     @property
     def handle(self) -> int:
-        """OpenGL's name of the program."""
+        """OpenGL name of the program."""
         return int(self._program._program_id)
 
     def use(self) -> None:
-        """Make it the program that draws."""
+        """Bind the program."""
         self._program._bind()
 
     def set_vector(self, name: str, values: Any) -> None:
-        """Set a vector of four numbers."""
+        """Set a ``vec4`` uniform."""
         self._gl.glUniform4fv(self._get_location(name), 1, np.asarray(values, np.float32))
 
     def set_matrix(self, name: str, value: NDArray[np.float64]) -> None:
-        """Set a matrix (4, 4)."""
+        """Set a ``mat4`` uniform from a row-major matrix (4, 4)."""
         self._gl.glUniformMatrix4fv(
             self._get_location(name), 1, self._gl.GL_TRUE, np.ascontiguousarray(value, np.float32)
         )

@@ -1,7 +1,7 @@
-"""Drawing by OpenGL: every channel of the G-buffer in one pass, with shaders of our own.
+"""OpenGL rasterizer that renders the channels of the G-buffer in one pass.
 
-pyrender's own renderer is not used: it draws every channel in a pass of its own, resolves depth and
-colour at different points of the pixel, and has neither soft shadows nor light from all around.
+pyrender's renderer is not used: it needs a pass per channel, samples depth and colour at different
+points of the pixel, and has neither soft shadows nor environment lighting.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from sim2cam.scene.shape import Ground
 Floats = NDArray[np.float64]
 
 _MAX_LABELS = 4 * BITS_PER_WORD
-_SHADOW_UNIT, _NEAREST_SHADOW_UNIT = 4, 7  # of textures, as ``light.frag`` has it
+_SHADOW_UNIT, _NEAREST_SHADOW_UNIT = 4, 7  # texture units in ``light.frag``
 _MESH_CACHE_BYTES, _TEXTURE_CACHE_BYTES = 64 << 20, 256 << 20
 
 
 class OpenGLRasterizer:
-    """Draws through OpenGL, on a GPU or on Mesa's software rasterizer.
+    """Rasterizer on a GPU or on Mesa's software implementation.
 
     Args:
-        platform: what gives the context.
+        platform: platform of the OpenGL context.
 
     Raises:
-        BackendError: the platform is missing, or has no OpenGL 4.1.
+        BackendError: the platform is missing, or lacks OpenGL 4.1.
     """
 
     def __init__(self, platform: PlatformName) -> None:
@@ -69,7 +69,7 @@ class OpenGLRasterizer:
         self._channel_attachments = _make_channel_attachments(gl)
         self._material_attachments = _make_material_attachments(gl)
         self._surface_programs: dict[tuple[bool, bool, bool], GLProgram] = {}
-        # most scenes have few labelled bodies: a quarter of the memory is moved
+        # most scenes have at most 32 labelled bodies: one word is read instead of four
         self._narrow_amodal_attachment = Attachment(
             0, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1
         )
@@ -79,23 +79,25 @@ class OpenGLRasterizer:
 
     @property
     def name(self) -> str:
-        """The backend and the driver's renderer string."""
+        """Backend and renderer string of the driver."""
         return f"{self._platform}: {self._gl.glGetString(self._gl.GL_RENDERER).decode()}"
 
     @property
     def channels(self) -> frozenset[Channel]:
-        """All of them."""
+        """All channels."""
         return CHANNELS
 
     def load(self, scene: Scene) -> None:
-        """Upload what is new of a scene; its shadow maps are drawn when light is asked for.
+        """Load a scene. Shadow maps are rendered with the first radiance.
 
         Raises:
-            BackendError: it has more labelled bodies than can be drawn.
+            BackendError: the scene has too many labelled bodies.
         """
         labels = assign_label_ids(scene)
         if len(labels) > _MAX_LABELS:
-            raise BackendError(f"{len(labels)} labelled bodies are more than {_MAX_LABELS}.")
+            raise BackendError(
+                f"the scene has {len(labels)} labelled bodies; at most {_MAX_LABELS} are allowed."
+            )
         for batch in self._batches:
             batch.release(self._gl)
         self._scene = scene
@@ -107,35 +109,35 @@ class OpenGLRasterizer:
     def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Return channels of a view; see ``Rasterizer``.
+        """Render channels of a view; see ``Rasterizer``.
 
-        With one sample a pixel, light and truth are of the same surfaces, which are drawn once.
+        With one sample per pixel, radiance and labels share one pass.
         """
         check_channels(self.name, channels, self.channels)
-        truth = set(channels) - {"cover", "radiance"}
-        found: dict[Channel, NDArray[Any]] = {}
+        label_channels = set(channels) - {"cover", "radiance"}
+        gbuffer: dict[Channel, NDArray[Any]] = {}
         if "cover" in channels:
-            found["cover"] = self._draw_amodal_bits(view)
+            gbuffer["cover"] = self._draw_amodal_bits(view)
         if "radiance" in channels:
-            at_once: set[Channel] = truth if samples == 1 else set()
-            found |= self._draw_radiance(view, samples, at_once)
-        if truth - found.keys():
-            found |= self._draw_labels(view, truth)
-        return found
+            shared_channels: set[Channel] = label_channels if samples == 1 else set()
+            gbuffer |= self._draw_radiance(view, samples, shared_channels)
+        if label_channels - gbuffer.keys():
+            gbuffer |= self._draw_labels(view, label_channels)
+        return gbuffer
 
     def _draw_labels(
         self, view: PinholeView, label_channels: set[Channel]
     ) -> dict[Channel, NDArray[Any]]:
-        """Return channels at the pixels' centres, all from one pass."""
+        """Return channels at pixel centres, all from one pass."""
         self._draw_surfaces(view, 1, label_channels, with_material=False)
         return self._read_channels(view, label_channels)
 
     def _draw_radiance(
         self, view: PinholeView, samples: int, label_channels: set[Channel]
     ) -> dict[Channel, NDArray[Any]]:
-        """Return the radiance (h, w, 3), averaged over samples of each pixel, and other channels.
+        """Return the radiance (h, w, 3), averaged over the samples of each pixel, and label channels.
 
-        What lies where is drawn first and lit after: no light is computed that is not seen.
+        Shading is deferred: only visible surfaces are lit.
         """
         gl = self._gl
         if not self._has_shadow_maps:
@@ -144,42 +146,40 @@ class OpenGLRasterizer:
         textures = self._draw_surfaces(view, samples, label_channels, with_material=True)[
             -len(self._material_attachments) - 1 :
         ]
-        found = self._read_channels(view, label_channels)
-        output = self._channel_attachments["radiance"]
-        self._targets.bind((output,), 1, view.width, view.height)
+        gbuffer = self._read_channels(view, label_channels)
+        attachment = self._channel_attachments["radiance"]
+        self._targets.bind((attachment,), 1, view.width, view.height)
         for unit, texture in enumerate(textures):
             kind = gl.GL_TEXTURE_2D_MULTISAMPLE if samples > 1 else gl.GL_TEXTURE_2D
             _bind_texture(gl, unit, texture, kind)
         self._shadow_maps.bind_textures(_SHADOW_UNIT, _NEAREST_SHADOW_UNIT)
         self._lighting.render(view, compute_clip_matrix(view), samples)
-        return found | self._read_channels(view, {"radiance"})
+        return gbuffer | self._read_channels(view, {"radiance"})
 
     def _draw_surfaces(
         self, view: PinholeView, samples: int, label_channels: set[Channel], *, with_material: bool
     ) -> tuple[int, ...]:
-        """Draw what is seen and returns the textures that hold it, the depth's last.
-
-        Args:
-            view: from where.
-            samples: a pixel.
-            label_channels: channels of the ground truth, which come first.
-            with_material: whether what light is computed from is drawn, too.
-        """
-        outputs = sorted(
+        """Draw the visible surfaces and return the textures: labels, material, depth."""
+        label_attachments = sorted(
             {self._channel_attachments[channel] for channel in label_channels},
-            key=lambda o: o.location,
+            key=lambda attachment: attachment.location,
         )
-        look = self._material_attachments if with_material else ()
-        # where nothing is, light asks for nothing but the kind of surface
-        cleared = (*outputs, *look[-1:])
-        textures = self._begin_pass((*outputs, *look), samples, view, cleared_attachments=cleared)
+        material_attachments = self._material_attachments if with_material else ()
+        # for background pixels the lighting pass reads the last material attachment only
+        cleared_attachments = (*label_attachments, *material_attachments[-1:])
+        textures = self._begin_pass(
+            (*label_attachments, *material_attachments),
+            samples,
+            view,
+            cleared_attachments=cleared_attachments,
+        )
         program = None
         for batch in sorted(self._batches, key=lambda batch: _measure_distance(batch, view.pose)):
-            fitting = self._get_surface_program(
+            batch_program = self._get_surface_program(
                 bool(label_channels), with_material, batch.textures.has_material_maps
             )
-            if fitting is not program:
-                program = fitting
+            if batch_program is not program:
+                program = batch_program
                 program.use()
                 program.set_matrix("world_to_camera", view.pose.inverse().matrix())
                 program.set_matrix("world_to_clip", compute_clip_matrix(view))
@@ -197,30 +197,36 @@ class OpenGLRasterizer:
                 self._gl,
                 "surface.vert",
                 "surface.frag",
-                N_TRUTH=int(with_labels),
-                N_LOOK=int(with_material),
-                N_FINISH=int(with_material and has_material_maps),
+                WITH_LABELS=int(with_labels),
+                WITH_MATERIAL=int(with_material),
+                HAS_MATERIAL_MAPS=int(with_material and has_material_maps),
             )
         return self._surface_programs[key]
 
     def _bind_material(self, program: GLProgram, batch: InstanceBatch) -> None:
-        """Has bodies drawn in their material."""
+        """Set uniforms and textures of the batch's material."""
         material = batch.bodies[0].material
-        look = (material.roughness, material.specular, material.metallic)
-        program.set_vector("surface", (*look, material.emission))
-        skin = batch.textures
-        program.set_vector("turns", (skin.uv_scale, skin.uv_scale, skin.uv_offset, skin.uv_offset))
+        parameters = (material.roughness, material.specular, material.metallic)
+        program.set_vector("surface", (*parameters, material.emission))
+        textures = batch.textures
+        program.set_vector(
+            "uv_transform",
+            (textures.uv_scale, textures.uv_scale, textures.uv_offset, textures.uv_offset),
+        )
         _bind_texture(self._gl, 0, batch.textures.colors, self._gl.GL_TEXTURE_2D)
         _bind_texture(self._gl, 1, batch.textures.normals, self._gl.GL_TEXTURE_2D)
 
     def _read_channels(
         self, view: PinholeView, channels: set[Channel]
     ) -> dict[Channel, NDArray[Any]]:
-        """Return channels of what was drawn last."""
-        outputs = {self._channel_attachments[channel] for channel in channels}
-        read = {o: self._targets.read(o, view.width, view.height) for o in outputs}
+        """Read channels of the bound framebuffer."""
+        attachments = {self._channel_attachments[channel] for channel in channels}
+        values = {
+            attachment: self._targets.read(attachment, view.width, view.height)
+            for attachment in attachments
+        }
         return {
-            channel: _extract_channel(channel, read[self._channel_attachments[channel]])
+            channel: _extract_channel(channel, values[self._channel_attachments[channel]])
             for channel in channels
         }
 
@@ -232,28 +238,27 @@ class OpenGLRasterizer:
         *,
         cleared_attachments: tuple[Attachment, ...],
     ) -> tuple[int, ...]:
-        """Bind the framebuffer of some outputs, clears its depth and some of them.
-
-        Returns its textures, the depth's last.
-        """
+        """Bind a framebuffer, clear its depth and some attachments, and return its textures."""
         gl = self._gl
         textures = self._targets.bind(attachments, samples, view.width, view.height)
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_MULTISAMPLE)
         gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
-        for output in cleared_attachments:
-            if output.dtype is np.uint32:
-                gl.glClearBufferuiv(gl.GL_COLOR, output.location, np.zeros(4, np.uint32))
+        for attachment in cleared_attachments:
+            if attachment.dtype is np.uint32:
+                gl.glClearBufferuiv(gl.GL_COLOR, attachment.location, np.zeros(4, np.uint32))
             else:
-                gl.glClearBufferfv(gl.GL_COLOR, output.location, np.zeros(4, np.float32))
+                gl.glClearBufferfv(gl.GL_COLOR, attachment.location, np.zeros(4, np.float32))
         return textures
 
     def _draw_amodal_bits(self, view: PinholeView) -> NDArray[np.uint32]:
-        """Draw every labelled body through all others, each setting its own bit."""
+        """Draw all labelled bodies without depth test, each setting its own bit."""
         gl = self._gl
         words = count_amodal_words(self._scene)
-        output = self._channel_attachments["cover"] if words > 1 else self._narrow_amodal_attachment
-        self._begin_pass((output,), 1, view, cleared_attachments=(output,))
+        attachment = (
+            self._channel_attachments["cover"] if words > 1 else self._narrow_amodal_attachment
+        )
+        self._begin_pass((attachment,), 1, view, cleared_attachments=(attachment,))
         gl.glDisable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_COLOR_LOGIC_OP)
         gl.glLogicOp(gl.GL_OR)
@@ -263,30 +268,30 @@ class OpenGLRasterizer:
             if batch.bodies[0].is_target:
                 batch.draw(gl)
         gl.glDisable(gl.GL_COLOR_LOGIC_OP)
-        cover = self._targets.read(output, view.width, view.height)
+        cover = self._targets.read(attachment, view.width, view.height)
         return np.ascontiguousarray(cover[..., :words])
 
     def _make_batches(self, scene: Scene, labels: dict[str, int]) -> tuple[InstanceBatch, ...]:
-        alike: dict[Any, list[tuple[Body, int, int]]] = defaultdict(list)
-        for number, body in enumerate(scene.bodies, 1):
+        groups: dict[Any, list[tuple[Body, int, int]]] = defaultdict(list)
+        for body_number, body in enumerate(scene.bodies, 1):
             label = labels.get(body.name, 0)
-            alike[body.asset, body.material, body.decals, body.is_target].append(
-                (body, number, label)
+            groups[body.asset, body.material, body.decals, body.is_target].append(
+                (body, body_number, label)
             )
-        return tuple(self._make_batch(bodies) for bodies in alike.values())
+        return tuple(self._make_batch(bodies) for bodies in groups.values())
 
     def _make_batch(self, bodies: list[tuple[Body, int, int]]) -> InstanceBatch:
         body = bodies[0][0]
         mesh = self._mesh_cache.get(
             body.asset, lambda: upload_mesh(self._gl, build_mesh(body.asset))
         )
-        skin = self._texture_cache.get(
+        textures = self._texture_cache.get(
             make_texture_set_key(body), lambda: upload_textures(self._gl, build_texture_set(body))
         )
-        return make_batch(self._gl, bodies, mesh, skin)
+        return make_batch(self._gl, bodies, mesh, textures)
 
     def _draw_shadow_maps(self) -> None:
-        """Draw one shadow map for each beam of light, fitted to the bodies that cast."""
+        """Draw one shadow map per beam, fitted to the shadow casters."""
         gl = self._gl
         casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
         centre, radius = _compute_bounding_sphere(casters)
@@ -304,7 +309,7 @@ class OpenGLRasterizer:
 
 
 def _make_channel_attachments(gl: Any) -> dict[Channel, Attachment]:
-    """Return where in its shader each channel comes from, and how it is stored and read."""
+    """Return the framebuffer attachment of each channel."""
     reals, integers = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT)
     pairs = (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT)
     ids = Attachment(1, gl.GL_RG32UI, pairs, np.uint32, 2)
@@ -319,7 +324,7 @@ def _make_channel_attachments(gl: Any) -> dict[Channel, Attachment]:
 
 
 def _make_material_attachments(gl: Any) -> tuple[Attachment, ...]:
-    """Return how what light is computed from is stored, as ``light.frag`` looks it up."""
+    """Return the attachments with surface attributes, which ``light.frag`` reads."""
     reals, bytes_ = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA, gl.GL_UNSIGNED_BYTE)
     return (
         Attachment(3, gl.GL_RGBA8, bytes_, np.uint8, 4),
@@ -329,7 +334,7 @@ def _make_material_attachments(gl: Any) -> tuple[Attachment, ...]:
 
 
 def _extract_channel(channel: Channel, values: NDArray[Any]) -> NDArray[Any]:
-    """Return what a channel is of the values (h, w, channels) that were read."""
+    """Return a channel from the values (h, w, channels) of its attachment."""
     match channel:
         case "depth_m" | "bodies":
             return np.ascontiguousarray(values[..., 0])
@@ -345,17 +350,18 @@ def _bind_texture(gl: Any, unit: int, texture: int, target: int) -> None:
 
 
 def _measure_distance(batch: InstanceBatch, camera: Pose) -> float:
-    """Return how far away bodies are; the table, which lies under everything, is farthest."""
+    """Return the distance to the nearest body, for front-to-back order; the table is last."""
     if isinstance(batch.bodies[0].asset, Ground):
         return float("inf")
-    places = np.array([body.pose.position_m for body in batch.bodies])
-    return float(np.linalg.norm(places - camera.position_m, axis=1).min())
+    positions = np.array([body.pose.position_m for body in batch.bodies])
+    return float(np.linalg.norm(positions - camera.position_m, axis=1).min())
 
 
 def compute_clip_matrix(view: PinholeView) -> Floats:
-    """Return world to clip coordinates, with row 0 of the image at the bottom of the buffer.
+    """Return the matrix (4, 4) from world to clip coordinates.
 
-    That is OpenGL's first row in memory, so what is read back needs no turning.
+    Row 0 of the image is at the bottom of the buffer, which OpenGL stores first, so the result
+    needs no flip.
     """
     near = 0.02
     far = 20.0
@@ -372,7 +378,7 @@ def compute_clip_matrix(view: PinholeView) -> Floats:
 
 
 def _compute_bounding_sphere(casters: list[InstanceBatch]) -> tuple[Floats, float]:
-    """Return centre (3,) and radius of a sphere around all casting bodies."""
+    """Return centre (3,) and radius of a sphere around all shadow casters."""
     if not casters:
         return np.zeros(3), 0.1
     corners = [body.pose.apply(batch.mesh.corners_m) for batch in casters for body in batch.bodies]

@@ -1,4 +1,4 @@
-"""Shadow maps: what each beam of light sees of the bodies that cast, compared in hardware."""
+"""Shadow maps with hardware depth comparison."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHADOW_PX = 512
 
 
 class ShadowMapArray:
-    """An array of depth maps, one a beam.
+    """Array of depth maps, one per beam.
 
     Args:
-        gl: OpenGL's functions.
+        gl: module of OpenGL functions.
     """
 
     def __init__(self, gl: Any) -> None:
@@ -39,7 +39,7 @@ class ShadowMapArray:
         self._framebuffer = gl.glGenFramebuffers(1)
 
     def bind(self, layer: int) -> None:
-        """Make the map of a beam the one that is drawn into, empty."""
+        """Clear the map of a beam and bind it for drawing."""
         gl = self._gl
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, self._framebuffer)
         gl.glFramebufferTextureLayer(
@@ -51,7 +51,7 @@ class ShadowMapArray:
         gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
 
     def bind_textures(self, unit: int, nearest_unit: int) -> None:
-        """Make the maps what shaders look up in one unit interpolated, in the other not."""
+        """Bind the maps to two texture units, with linear and with nearest filtering."""
         gl = self._gl
         for number in (unit, nearest_unit):
             gl.glActiveTexture(gl.GL_TEXTURE0 + number)
@@ -75,7 +75,7 @@ def _create_nearest_sampler(gl: Any) -> int:
 
 
 def compute_shadow_matrix(view: ShadowView, *, is_local: bool) -> Floats:
-    """Return world to clip coordinates (4, 4) of a shadow map."""
+    """Return the matrix (4, 4) from world to clip coordinates of a shadow map."""
     eye, target = view.eye, view.target
     pose = Pose.look_at(vec3(eye), vec3(target), 0.0)
     near, far = view.near_m, view.far_m

@@ -1,4 +1,4 @@
-"""How textures are looked up between their texels."""
+"""Texture filtering parameters."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 def set_texture_filtering(
     gl: Any, target: int, *, wrap_mode: int, min_filter: int | None = None
 ) -> None:
-    """Has the bound texture of a kind interpolated.
+    """Set linear filtering and the wrap mode of the bound texture.
 
     Args:
-        gl: OpenGL's functions.
-        target: of texture.
-        wrap_mode: what lies beyond its edges.
-        min_filter: how it is looked up where texels are smaller than pixels; as elsewhere when None.
+        gl: module of OpenGL functions.
+        target: texture target.
+        wrap_mode: OpenGL wrap mode of both coordinates.
+        min_filter: minification filter; linear if None.
     """
     for name, value in (
         (gl.GL_TEXTURE_MIN_FILTER, gl.GL_LINEAR if min_filter is None else min_filter),

@@ -5,7 +5,7 @@ layout(location = 2) in vec3 tangent;
 layout(location = 3) in vec2 uv;
 layout(location = 4) in uint part;
 layout(location = 5) in mat4 body_to_world;
-layout(location = 9) in uvec2 numbers;  // of the body, of the label
+layout(location = 9) in uvec2 numbers;  // body number, label id
 
 uniform mat4 world_to_clip;
 

@@ -54,9 +54,9 @@ def test_without_mitsuba_the_extra_is_named(monkeypatch, make):
 @pytest.mark.usefixtures("mitsuba")
 @pytest.mark.parametrize(
     ("version", "problem"),
-    [(None, "'llvm.so', which is no library of LLVM"), (15, "LLVM 15, which is too old")],
+    [(None, "='llvm.so' is not an LLVM library"), (15, ": LLVM 15 is too old")],
 )
-def test_an_llvm_that_does_not_serve_is_told(monkeypatch, make, version, problem):
+def test_an_llvm_that_does_not_serve_is_reported(monkeypatch, make, version, problem):
     import mitsuba
 
     def set_variant(name):
@@ -68,8 +68,8 @@ def test_an_llvm_that_does_not_serve_is_told(monkeypatch, make, version, problem
     monkeypatch.setattr(mitsuba, "set_variant", set_variant)
     monkeypatch.setattr("sim2cam.render.backends.mitsuba._get_llvm_version", lambda: version)
     message = (
-        f"{LLVM_VARIABLE} names {problem}. Name that of version 19 or later, or unset it: light is traced "
-        "without, four times slower."
+        f"{LLVM_VARIABLE}{problem}. Use version 19 or later, or unset {LLVM_VARIABLE} to trace "
+        "without LLVM (four times slower)."
     )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
         PathTracer(make.scene())
@@ -162,7 +162,7 @@ def test_marks_are_where_the_rasterizer_has_them(tiny, make):
 
 
 @pytest.mark.usefixtures("mitsuba")
-def test_equal_seeds_give_equal_pictures_on_any_number_of_threads(still, view):
+def test_equal_seeds_give_equal_images_on_any_number_of_threads(still, view):
     import drjit
 
     tracer, small = PathTracer(still), replace(view, width=24, height=16)

@@ -30,7 +30,7 @@ def spread(make):
 
 
 @pytest.mark.parametrize("where", OUTSIDE)
-def test_a_principal_point_outside_shows_the_crop_of_a_wider_picture(drawing, make, spread, where):
+def test_a_principal_point_outside_shows_the_crop_of_a_wider_image(drawing, make, spread, where):
     (cx, cy), (left, top) = OUTSIDE[where]
     drawing.load(spread)
     lens = {"focal_px": 300.0, "cx_px": cx, "cy_px": cy}
@@ -49,7 +49,7 @@ def test_a_principal_point_outside_shows_the_crop_of_a_wider_picture(drawing, ma
             assert np.quantile(apart, 0.995) < 2e-3 * np.abs(crop).max(), name
 
 
-def test_a_picture_may_be_one_pixel(drawing, make):
+def test_an_image_may_be_one_pixel(drawing, make):
     drawing.load(make.thrown(3))
     found = drawing.render(make.view(make.camera(width=1, height=1)), ("radiance", *LABEL_CHANNELS))
     assert found["depth_m"].shape == (1, 1)

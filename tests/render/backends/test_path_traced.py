@@ -37,7 +37,7 @@ def test_it_says_what_it_is_and_gives(pathtraced, tiny):
         pathtraced.name,
     )
     assert pathtraced.channels == tiny.channels
-    with pytest.raises(BackendError, match=r"has no channel normals\. It gives bodies, cover, "):
+    with pytest.raises(BackendError, match=r"has no channel normals\. Supported: bodies, cover, "):
         pathtraced.render(None, ("normals",))
 
 

@@ -106,14 +106,14 @@ def assert_normals(drawn, cast, where, pose, view):
 
 
 @pytest.mark.parametrize("rotation", [(1.0, 0.0, 0.0, 0.0), TURNED])
-def test_a_cuboid_is_drawn_as_rays_meet_it(drawing, make, view, rotation):
+def test_a_cuboid_is_rendered_as_rays_meet_it(drawing, make, view, rotation):
     size = (0.05, 0.04, 0.03)
     body = make.body("box", make.box(size), (0.0, 0.0, 0.04), rotation=rotation)
     cast = lambda rays, eye: at_box(rays, eye, np.array(size))  # noqa: E731
     assert_drawn_as_cast(drawing, make, view, body, cast)
 
 
-def test_a_ball_of_many_faces_is_drawn_as_rays_meet_a_ball(egl, make, view, monkeypatch):
+def test_a_ball_of_many_faces_is_rendered_as_rays_meet_a_ball(egl, make, view, monkeypatch):
     monkeypatch.setattr(mesh_module, "SEGMENTS", 800)
     monkeypatch.setattr(mesh_module, "_SPHERE_RINGS", 400)
     radius = 0.0301
@@ -133,7 +133,7 @@ SHAPES = ("die", "sphere", "cylinder")
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_mesh_is_drawn_as_rays_meet_its_triangles(drawing, make, view, name):
+def test_a_mesh_is_rendered_as_rays_meet_its_triangles(drawing, make, view, name):
     shape = {
         "die": make.die(0.05),
         "sphere": make.sphere(0.03),

@@ -38,7 +38,7 @@ def test_a_ball_covers_its_disc(radius_px):
     assert (found & disc).sum() / (found | disc).sum() > 0.94
 
 
-def test_a_larger_picture_does_not_need_more_memory_than_it_has():
+def test_a_larger_image_does_not_need_more_memory_than_it_has():
     close = PinholeView(Pose(), 3000, 3000, 3000.0, 1499.5, 1499.5)
     found = whole(Cuboid((0.8, 0.8, 0.2)), (0.0, 0.0, 1.1), close)
     assert found.sum() == pytest.approx(2400**2, rel=1e-3)
@@ -49,7 +49,7 @@ def test_what_lies_beside_or_behind_covers_nothing(position):
     assert not whole(Sphere(0.01), position).any()
 
 
-def test_the_picture_s_edge_cuts_it():
+def test_the_image_s_edge_cuts_it():
     found = whole(Cuboid((0.2, 0.2, 0.2)), (159.5 / 400, 0.0, 1.1))
     assert found[:, -1].sum() == pytest.approx(80, abs=1)
     assert np.flatnonzero(found.any(axis=0)).min() == pytest.approx(260, abs=1)  # of its far side

@@ -119,7 +119,7 @@ def test_depths_out_of_range_are_empty():
 
 
 @pytest.mark.parametrize(("projector_m", "share"), [(0.0, 0.0), (0.0275, 0.5), (0.055, 1.0)])
-def test_the_dots_move_between_the_pictures_by_the_disparity(projector_m, share):
+def test_the_dots_move_between_the_images_by_the_disparity(projector_m, share):
     still = replace(CLEAN, projector_m=projector_m)
     near, far = (
         render_infrared_pair(VIEW, plane(PIXEL_M / shift_px), still) for shift_px in (32, 16)

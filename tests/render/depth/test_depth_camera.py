@@ -40,7 +40,7 @@ def dice(egl, make):
 
 
 @pytest.mark.parametrize("camera", CAMERAS, ids=lambda camera: camera.kind)
-def test_each_kind_reads_a_drawn_scene(dice, camera):
+def test_each_kind_reads_a_rendered_scene(dice, camera):
     view, seen = dice
     read = measure_depth(view, seen, camera)
     assert (read.shape, read.dtype) == ((240, 320), np.float32)
@@ -63,7 +63,9 @@ def test_normals_may_be_missing(dice):
 
 def test_arrays_of_another_size_are_refused(dice):
     view, seen = dice
-    with pytest.raises(UsageError, match=r"returned_light is \(3, 3\), but the view is 320x240"):
+    with pytest.raises(
+        UsageError, match=r"returned_light has shape \(3, 3\), but the view is 320x240"
+    ):
         measure_depth(view, replace(seen, returned_light=np.ones((3, 3), np.float32)), CAMERAS[0])
 
 
@@ -158,14 +160,16 @@ def test_a_lens_that_one_view_does_not_show_is_refused(egl, table):
     scene, of = table
     wide = KannalaBrandt(90.0, 90.0, 159.5, 119.5, 0.0, 0.0, 0.0, 0.0)
     egl.load(scene)
-    with pytest.raises(LensError, match="the lens sees too wide for a depth camera"):
+    with pytest.raises(
+        LensError, match="the field of view of the lens is too wide for a depth camera"
+    ):
         shoot(scene, replace(of, lens=wide), egl, WANTED)
 
 
 def test_a_camera_without_one_is_refused(egl, table):
     scene, of = table
     egl.load(scene)
-    with pytest.raises(UsageError, match=r"^the camera has no depth camera\. Give it one, or its"):
+    with pytest.raises(UsageError, match=r"^the camera has no depth camera\. Add one, or "):
         shoot(scene, replace(of, depth_camera=None), egl, WANTED)
 
 

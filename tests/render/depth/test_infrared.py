@@ -42,7 +42,7 @@ def test_incidence_is_to_the_ray_not_to_the_axis():
     assert (compute_incidence_cosines(VIEW, replace(seen, normals=None)) == 1).all()
 
 
-def test_a_flashlit_picture_has_the_light_that_matt_surfaces_return(drawing, make):
+def test_a_flashlit_image_has_the_light_that_matt_surfaces_return(drawing, make):
     scene, of = make.scene(), make.camera((0.1, -0.5, 0.8))
     view = make.view(of)
     drawing.load(light_by_infrared_lamp(scene, view))
@@ -75,13 +75,21 @@ def test_infrared_is_the_best_returned_colour():
 @pytest.mark.parametrize(
     ("name", "shape", "problem"),
     [
-        ("depth_m", (3, 4), "depth_m is (3, 4), but the view is 5x3: give it as (3, 5)."),
+        (
+            "depth_m",
+            (3, 4),
+            "depth_m has shape (3, 4), but the view is 5x3. Expected shape: (3, 5).",
+        ),
         (
             "returned_light",
             (3, 5, 3),
-            "returned_light is (3, 5, 3), but the view is 5x3: give it as (3, 5).",
+            "returned_light has shape (3, 5, 3), but the view is 5x3. Expected shape: (3, 5).",
         ),
-        ("normals", (3, 5), "normals is (3, 5), but the view is 5x3: give it as (3, 5, 3)."),
+        (
+            "normals",
+            (3, 5),
+            "normals has shape (3, 5), but the view is 5x3. Expected shape: (3, 5, 3).",
+        ),
     ],
 )
 def test_arrays_of_another_size_are_refused(name, shape, problem):

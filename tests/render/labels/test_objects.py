@@ -41,7 +41,7 @@ def test_a_whole_mask_is_the_visible_one_without_what_hides_it(frame, make, lens
 
 @pytest.mark.parametrize("lens", LENSES)
 @pytest.mark.parametrize("to", [(0, 120), (320, 50), (60, 4), (316, 236)])
-def test_what_the_edge_cuts_off_is_what_a_moved_picture_shows(frame, make, lens, to):
+def test_what_the_edge_cuts_off_is_what_a_moved_image_shows(frame, make, lens, to):
     scene = make.scene(make.body("die", make.die(0.06), (0.0, 0.0, 0.03)))
     of = replace(make.camera((0.0, -0.1, 0.35)), lens=LENSES[lens])
     (whole,) = frame(scene, of).objects
@@ -75,7 +75,7 @@ def test_labels_have_only_what_was_asked_for(frame, make):
 
 
 @pytest.mark.parametrize("lens", LENSES)
-def test_keypoints_are_seen_on_the_faces_turned_to_the_camera(frame, make, lens):
+def test_keypoints_are_visible_on_the_faces_turned_to_the_camera(frame, make, lens):
     die = make.body("die", make.die(0.03), (0.0, 0.0, 0.015))
     of = replace(make.camera((0.15, -0.2, 0.3)), lens=LENSES[lens])
     (label,) = frame(make.scene(die), of).objects
@@ -102,7 +102,7 @@ def test_what_hides_a_keypoint_is_noticed(frame, make):
     assert all(point.visibility == 1 for point in label.keypoints)
 
 
-def test_a_keypoint_outside_the_picture_has_no_place(frame, make):
+def test_a_keypoint_outside_the_image_has_no_place(frame, make):
     die = make.body("die", make.die(0.04), (0.0, 0.0, 0.02))
     of = make.camera((0.0, -0.001, 0.2), width=320, cx_px=10.0)
     (label,) = frame(make.scene(die), of).objects

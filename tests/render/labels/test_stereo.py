@@ -63,7 +63,7 @@ def test_shared_is_what_neither_edge_nor_frame_hides(pair):
     assert len(shadow) == pytest.approx(d_lid - d_table, abs=1.5)
 
 
-def test_the_left_picture_is_the_right_one_moved_by_the_disparity(pair):
+def test_the_left_image_is_the_right_one_moved_by_the_disparity(pair):
     _, of, frame = pair
     left = images.decode_image(frame.image).astype(np.float32)
     right = images.decode_image(frame.right).astype(np.float32)
@@ -111,7 +111,9 @@ def test_noise_of_the_eyes_is_not_the_same(egl, make):
 def test_a_camera_with_one_eye_is_refused(egl, make, name):
     scene = make.scene()
     egl.load(scene)
-    with pytest.raises(UsageError, match=r"^the camera has one eye\. Give it a baseline_m, or"):
+    with pytest.raises(
+        UsageError, match=r"^the camera has no stereo baseline\. Set its baseline_m, or"
+    ):
         shoot(scene, make.camera(), egl, (name,))
 
 
@@ -132,7 +134,7 @@ def test_disparity_under_a_lens_that_bends_is_refused(egl, make, lens):
     assert images.decode_image(right).shape == (of.height, of.width, 3)
 
 
-def test_pairs_are_drawn_without_opengl_too(tiny, make):
+def test_pairs_are_rendered_without_opengl_too(tiny, make):
     scene = make.thrown(2)
     of = replace(make.camera(), baseline_m=BASELINE_M)
     tiny.load(scene)

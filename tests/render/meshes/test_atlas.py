@@ -102,7 +102,7 @@ def test_ends_of_a_metal_tin_are_metal_and_its_label_is_not(worn):
     )
 
 
-def test_worn_bodies_are_drawn_by_opengl(egl, make, worn):
+def test_worn_bodies_are_rendered_by_opengl(egl, make, worn):
     pictures = []
     for wear in (None, Wear(edges=1.0, dust=0.9, seed=2)):
         egl.load(replace(make.scene(), bodies=(make.ground(), worn("carton", wear))))

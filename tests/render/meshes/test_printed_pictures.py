@@ -39,7 +39,7 @@ def shows(panel):
     return np.ptp(upper, axis=0).max() <= 2 and upper[0, 1] > 190 and lower[-1, 2] > 190
 
 
-def test_a_card_has_its_pictures_the_right_way_up(make, file, tmp_path):
+def test_a_card_has_its_images_the_right_way_up(make, file, tmp_path):
     texture = make.ground().material.texture
     plain = np.split(ATLAS_SPECS["card"].render_maps(CARD, texture)[0], 2, axis=1)
     faced = np.split(
@@ -53,7 +53,7 @@ def test_a_card_has_its_pictures_the_right_way_up(make, file, tmp_path):
     assert shows(back)
 
 
-def test_fronts_of_packages_and_papers_are_the_picture(make, file):
+def test_fronts_of_packages_and_papers_are_the_image(make, file):
     texture, label = make.ground().material.texture, replace(LABEL, image=file)
     tin = ATLAS_SPECS["tin"].render_maps(Tin(0.037, 0.11, label, "beans"), texture)[0]
     assert shows(tin[:384, 4:316])
@@ -68,7 +68,7 @@ def test_fronts_of_packages_and_papers_are_the_picture(make, file):
     assert not shows(sheet[:, 512:])
 
 
-def test_a_picture_that_changed_is_refused(make, file, tmp_path):
+def test_an_image_that_changed_is_refused(make, file, tmp_path):
     picture(tmp_path / "front.png", 20)
     with pytest.raises(InputError, match=r"front\.png"):
         ATLAS_SPECS["card"].render_maps(
@@ -76,7 +76,7 @@ def test_a_picture_that_changed_is_refused(make, file, tmp_path):
         )
 
 
-def test_paths_of_printed_pictures_are_those_of_a_scene(make, file):
+def test_paths_of_printed_images_are_those_of_a_scene(make, file):
     label = replace(LABEL, image=file)
     assets = (
         replace(CARD, face_image=file),
@@ -100,7 +100,7 @@ def recipe(tmp_path, text):
     return load_recipe(str(path))
 
 
-def test_cards_are_drawn_with_the_pictures_of_their_names(tmp_path):
+def test_cards_are_rendered_with_the_images_of_their_names(tmp_path):
     deck = tmp_path / "deck"
     for name in ("AS", "KD", "back"):
         picture(deck / f"{name}.png", 30)
@@ -117,7 +117,7 @@ def test_cards_are_drawn_with_the_pictures_of_their_names(tmp_path):
         assert card.back_image.path.endswith("back.png")
 
 
-def test_labels_are_drawn_with_their_pictures(tmp_path):
+def test_labels_are_rendered_with_their_images(tmp_path):
     picture(tmp_path / "labels" / "soup.png", 30)
     mine = recipe(
         tmp_path,
@@ -142,7 +142,7 @@ def test_labels_are_drawn_with_their_pictures(tmp_path):
         ),
     ],
 )
-def test_cards_without_their_pictures_are_refused(tmp_path, lines, message):
+def test_cards_without_their_images_are_refused(tmp_path, lines, message):
     with pytest.raises(RecipeError) as error:
         recipe(tmp_path, f'base = "cards"\n{lines}\n')
     assert message in str(error.value)

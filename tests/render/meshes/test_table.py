@@ -45,20 +45,20 @@ def colors(x_m, y_m):
     return table().sample_colors(spot.T[..., None], DOWN)[0, 0]
 
 
-def test_colours_are_those_of_the_picture_below():
+def test_colours_are_those_of_the_image_below():
     assert np.array_equal(colors(0.125, 0.125), PICTURE[0, 0])
     assert np.array_equal(colors(0.875, 0.375), PICTURE[1, 3])
     between = (PICTURE[0, 0].astype(int) + PICTURE[0, 1]) / 2
     assert np.abs(colors(0.25, 0.125) - between).max() <= 1
 
 
-def test_beyond_the_picture_it_is_mirrored_again_and_again():
+def test_beyond_the_image_it_is_mirrored_again_and_again():
     assert np.array_equal(colors(-0.125, 0.375), PICTURE[1, 0])
     assert np.array_equal(colors(1.125, 0.375), PICTURE[1, 3])
     assert np.array_equal(colors(2.375, -3.875), PICTURE[0, 1])
 
 
-def test_its_pose_moves_picture_and_edge():
+def test_its_pose_moves_image_and_edge():
     moved = Pose(position_m=(0.25, 0.0, 0.5))
     assert np.allclose(table(side_m=0.6, pose=moved).compute_depth_m(view())[15, 25], 0.5)
     spot = DOWN.inverse().apply(np.array([[0.375, 0.125, 0.5]])).astype(np.float32)

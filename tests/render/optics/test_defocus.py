@@ -63,7 +63,7 @@ def test_what_is_in_focus_keeps_its_bytes():
     assert apply_defocus(light, np.full((20, 30), 0.2, np.float32)) is light
 
 
-def test_a_flat_picture_stays_flat_however_deep_it_is():
+def test_a_flat_image_stays_flat_however_deep_it_is():
     radius = np.linspace(-9, 9, 80 * 100, dtype=np.float32).reshape(80, 100)
     radius[30:50, 40:60] = -4.0
     flat = apply_defocus(np.full((80, 100, 3), 0.3, np.float32), radius)

@@ -44,7 +44,7 @@ def test_the_way_is_along_the_ray(camera, make):
     assert compute_distances_m(fisheye, np.full((24, 32), 2.0, np.float32)) == pytest.approx(2.0)
 
 
-def test_haze_hides_the_picture_and_no_label(tiny, make, camera):
+def test_haze_hides_the_image_and_no_label(tiny, make, camera):
     ball = make.body("ball", make.sphere(0.05), (0.0, 0.0, 0.05))
     clear = make.scene(ball, cameras=[camera])
     hazy = replace(clear, environment=replace(clear.environment, haze=Haze(50.0, (0.5,) * 3)))

@@ -192,7 +192,7 @@ def test_slices_add_up_and_bands_hold_every_row_once(make, exposure_s, readout_s
     assert rows == list(range(of.height))
 
 
-def test_even_the_fastest_is_drawn_in_bounded_time(make):
+def test_even_the_fastest_is_rendered_in_bounded_time(make):
     caster = make.caster(((0.0, 0.0, 0.1), 0.02), ((0.0, 0.0, 0.0), (0.0, 0.0, 1.0)))
     draws = []
 

@@ -102,13 +102,13 @@ def test_a_pincushion_lens_needs_that_of_its_corner(make):
     assert face.focal_px == pytest.approx(140 * slope, rel=0.01)
 
 
-def test_views_stay_near_the_size_of_the_picture(make):
+def test_views_stay_near_the_size_of_the_image(make):
     for name, times in {"barrel": 2, "rational": 3, "outside": 3, "fisheye": 4}.items():
         faces = build_optics(camera_with(make, BENDING[name])).patches
         assert sum(face.compute_area_px() for face in faces) < times * WIDTH * HEIGHT
 
 
-def test_without_distortion_the_view_is_the_picture(make):
+def test_without_distortion_the_view_is_the_image(make):
     of = make.camera()
     optics = build_optics(of)
     assert (optics.pinhole, optics.patches) == (make.view(of), ())
@@ -120,11 +120,11 @@ def test_a_view_that_nothing_draws_is_refused(make):
     (face, *_) = build_optics(camera_with(make, lens)).patches
     with pytest.raises(LensError) as caught:
         face.make_view(2, 2)
-    assert str(caught.value).startswith("the lens spreads its edge so thin that a view of ")
-    assert str(caught.value).endswith(" Use a smaller picture or a narrower field.")
+    assert str(caught.value).startswith("the lens needs an undistorted view of ")
+    assert str(caught.value).endswith(" Use a smaller image or a narrower field of view.")
 
 
-def test_a_lens_that_folds_back_in_the_picture_is_told(make):
+def test_a_lens_that_folds_back_in_the_image_is_reported(make):
     of = make.camera(focal_px=150.0)
     folding = replace(of, lens=replace(of.lens, k1=-0.3))
     assert find_blind_corner(make.scene(cameras=[of])) is None
@@ -135,7 +135,7 @@ def test_a_lens_that_folds_back_in_the_picture_is_told(make):
 
 
 @EVERY
-def test_bands_of_rows_from_elsewhere_show_what_the_whole_picture_does(make, name):
+def test_bands_of_rows_from_elsewhere_show_what_the_whole_image_does(make, name):
     of = camera_with(make, BENDING[name])
     there = replace(of, pose=Pose.look_at((0.1, 0.2, 0.3), (0.0, 0.0, 0.0), 0.7))
     whole, seen = build_optics(there), build_optics(of).with_pose(there.pose)

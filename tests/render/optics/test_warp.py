@@ -84,7 +84,7 @@ def test_labels_are_where_arithmetic_has_them(make, name):
 
 
 @pytest.mark.parametrize("name", ["pinhole outside", "outside", "fisheye outside"])
-def test_a_picture_beside_the_principal_point_is_the_crop_of_a_wider_one(make, name):
+def test_an_image_beside_the_principal_point_is_the_crop_of_a_wider_one(make, name):
     near = LENSES[name]
     left, top = 200, 150
     wide = replace(near, cx_px=near.cx_px + left, cy_px=near.cy_px + top)
@@ -271,7 +271,7 @@ def test_almost_no_distortion_changes_almost_nothing(tiny, make):
     assert (ids != make.labels(tiny, make.view(of)).ids).mean() < 0.002
 
 
-def test_labels_are_drawn_denser_under_a_bending_lens(make):
+def test_labels_are_rendered_denser_under_a_bending_lens(make):
     lens = LENSES["barrel"]
     caster = scene_before(make, lens)
     of = replace(make.camera(width=WIDTH, height=HEIGHT), pose=POSE, lens=lens)

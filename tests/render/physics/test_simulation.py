@@ -160,7 +160,7 @@ def test_a_scene_settles_alike_whatever_settled_before(make):
 
 @pytest.mark.parametrize("mass_kg", [0.0, -1.0, math.nan, math.inf])
 def test_what_moves_needs_a_mass(make, mass_kg):
-    problem = rf"body 'die' can move and has a mass of {mass_kg} kg\. Give it a finite one above 0"
+    problem = rf"body 'die' is not fixed and has a mass of {mass_kg} kg\. Set a finite mass above 0"
     with pytest.raises(SpecError, match=problem):
         simulate(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.1), mass_kg=mass_kg)))
 

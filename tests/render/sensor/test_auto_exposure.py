@@ -32,7 +32,7 @@ def film(levels, automatics, interval_s=0.1, color=(1.0, 1.0, 1.0)):
     return chosen
 
 
-def test_without_automatics_every_picture_is_metered_anew_and_white_stays():
+def test_without_automatics_every_image_is_metered_again_and_white_stays():
     for level, settings in zip((0.1, 5.0, 0.3), film((0.1, 5.0, 0.3), None), strict=True):
         assert settings.gain * level == pytest.approx(METERING_TARGET)
         assert (settings.red_gain, settings.blue_gain) == (1.0, 1.0)
@@ -44,7 +44,7 @@ def test_the_exposure_goes_63_percent_of_its_way_in_stops_in_its_lag():
     assert stops == pytest.approx([4 * (1 - math.exp(-0.1 * n / 0.3)) for n in range(1, 10)])
 
 
-def test_the_lag_is_of_time_and_not_of_pictures():
+def test_the_lag_is_of_time_and_not_of_images():
     slow = film((0.1, *(1.6,) * 3), Automatics(exposure_lag_s=0.3), interval_s=0.2)
     fast = film((0.1, *(1.6,) * 6), Automatics(exposure_lag_s=0.3), interval_s=0.1)
     assert slow[-1].gain == pytest.approx(fast[-1].gain)

@@ -59,7 +59,7 @@ def test_dark_current_adds_its_electrons_with_shot_noise(sensor):
     assert dark.var() == pytest.approx(50, rel=0.05)
 
 
-def test_fixed_patterns_stay_from_picture_to_picture_and_noise_does_not(sensor):
+def test_fixed_patterns_stay_from_image_to_image_and_noise_does_not(sensor):
     pictures = np.array(
         [
             counts(0.5, replace(sensor, noise_seed=seed), prnu=0.05, dsnu_e=30.0)
@@ -198,6 +198,6 @@ def test_equal_seeds_give_equal_numbers(sensor):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 4), (7, 9)])
-def test_pictures_of_any_size_are_coloured(sensor, size):
+def test_images_of_any_size_are_coloured(sensor, size):
     raw = simulate_raw(flat(0.4, size), sensor, PLAIN)
     assert demosaic_raw(raw, sensor, PLAIN, "bilinear", 1.0).shape == (*size, 3)

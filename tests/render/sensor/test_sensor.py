@@ -80,7 +80,7 @@ def test_noise_is_independent_between_pixels_and_channels(make):
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.02
 
 
-def test_at_a_fixed_exposure_pictures_differ_in_brightness_as_their_light_does(make):
+def test_at_a_fixed_exposure_images_differ_in_brightness_as_their_light_does(make):
     by_hand = replace(make.neutral, automatics=Automatics(fixed_gain=0.5))
     levels = [linear(develop(flat(light), by_hand)).mean() for light in (0.1, 0.4, 1.2)]
     assert levels == pytest.approx([0.05, 0.2, 0.6], rel=0.02)
@@ -132,7 +132,7 @@ def test_saturated_light_is_as_white_as_the_shoulder_leaves_it(make, numbers, wh
     assert np.unique(picture).tolist() == [white]
 
 
-def test_gains_colour_the_picture(make):
+def test_gains_colour_the_image(make):
     picture = linear(develop(flat(), replace(make.neutral, red_gain=1.25, blue_gain=0.8)))
     red, green, blue = picture.mean(axis=(0, 1))
     assert red / green == pytest.approx(1.25, rel=0.02)
@@ -179,7 +179,7 @@ def test_sharpening_and_denoising_change_local_contrast(make):
     assert spread[2] > 1.3 * spread[1]
 
 
-def test_pictures_are_bytes_of_the_size_of_the_radiance(make):
+def test_images_are_bytes_of_the_size_of_the_radiance(make):
     picture = develop(scenery(), make.neutral)
     assert (picture.shape, picture.dtype) == ((60, 80, 3), np.uint8)
 
@@ -224,7 +224,7 @@ def test_processing_that_does_nothing_changes_no_byte(make, processing):
     assert same.raw is None
 
 
-def test_a_mosaic_gives_the_same_picture_where_it_is_even(make):
+def test_a_mosaic_gives_the_same_image_where_it_is_even(make):
     radiance = flat() * np.array([0.9, 0.7, 0.5], np.float32)
     sensor = replace(make.neutral, full_well_e=1e8, red_response=0.5, blue_response=0.6)
     plain, behind = (
@@ -233,7 +233,7 @@ def test_a_mosaic_gives_the_same_picture_where_it_is_even(make):
     assert np.abs(plain - behind).max() <= 1
 
 
-def test_the_raw_picture_is_exposed_by_the_meter(make):
+def test_the_raw_image_is_exposed_by_the_meter(make):
     photo = capture_image(flat(3.0), replace(make.neutral, full_well_e=1e8, mosaic=RGGB))
     green = photo.raw[::2, 1::2].astype(float) - RGGB.black_level()
     level = green / (RGGB.white_level() - RGGB.black_level())
@@ -281,7 +281,7 @@ def test_coarser_colour_makes_smaller_files(make):
     assert sizes[2] < 0.8 * sizes[0]
 
 
-def test_a_picture_is_exposed_as_the_one_before_it_where_the_camera_lags(make):
+def test_an_image_is_exposed_as_the_one_before_it_where_the_camera_lags(make):
     lagging = replace(make.neutral, automatics=Automatics(exposure_lag_s=1.0))
     first = capture_image(flat(1.0), lagging)
     later = capture_image(flat(4.0), lagging, PreviousSettings(first.auto_settings, 0.01))

@@ -42,7 +42,7 @@ def test_colours_stay():
     )
 
 
-def test_an_even_picture_stays_and_so_does_any_at_no_strength(halves):
+def test_an_even_image_stays_and_so_does_any_at_no_strength(halves):
     assert np.allclose(
         compress_local_tone(np.full((32, 48, 3), 0.3, np.float32), 1.0), 0.3, atol=1e-5
     )
@@ -57,5 +57,5 @@ def test_brightness_in_stops_stays_on_the_mean(halves):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 50), (17, 16)])
-def test_pictures_of_any_size_are_evened(size):
+def test_images_of_any_size_are_evened(size):
     assert compress_local_tone(np.full((*size, 3), 0.2, np.float32), 0.5).shape == (*size, 3)
