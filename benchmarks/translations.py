@@ -38,7 +38,7 @@ from sim2cam.learn.device import use_threads
 from sim2cam.metrics.image_statistics import compute_image_statistics
 from sim2cam.metrics.two_sample import MIN_IMAGES, fit_feature_scaler, measure_domain_gap
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.translation import Certification, apply_transfer, fit_plain_transfer
+from sim2cam.pipeline.translation import Certification, apply_transfer, fit_parameter_free_transfer
 from sim2cam.pipeline.verifiers import resolve_weights
 from sim2cam.seeds import derive_rng
 
@@ -85,7 +85,9 @@ def main(arguments: Arguments) -> None:
     transfers = arguments.work / "transfers"
     for method in TRANSFER_TYPES:
         if not (transfers / method).is_dir():
-            fit_plain_transfer(captures["style"], method, transfers / method, overwrite=False)
+            fit_parameter_free_transfer(
+                captures["style"], method, transfers / method, overwrite=False
+            )
     for run in sorted(transfers.iterdir()):
         out = arguments.work / "judged" / run.name
         rows.append(measure(run, renders, far, out))

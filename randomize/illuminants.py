@@ -123,7 +123,7 @@ def compute_air_mass(elevation_rad: float) -> float:
     return 1 / (math.sin(elevation_rad) + 0.50572 * math.pow(degrees + 6.07995, -1.6364))
 
 
-def direction_vector(elevation_rad: float, azimuth_rad: float) -> Vec3:
+def compute_direction(elevation_rad: float, azimuth_rad: float) -> Vec3:
     """Return the unit vector of an elevation and an azimuth (from x to y)."""
     horizontal = math.cos(elevation_rad)
     return (

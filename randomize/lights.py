@@ -9,7 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.randomize.illuminants import Daylight, compute_daylight, compute_tint, direction_vector
+from sim2cam.randomize.illuminants import (
+    Daylight,
+    compute_daylight,
+    compute_direction,
+    compute_tint,
+)
 from sim2cam.randomize.sampling import FactorValues
 from sim2cam.scene.image_facts import NO_IMAGE, EnvironmentMapInfo
 from sim2cam.scene.light import (
@@ -58,7 +63,7 @@ def make_environment(factors: FactorValues, skies: Sequence[EnvironmentMapInfo])
 
 
 def _make_near_light(factors: FactorValues, path: str) -> LocalLight:
-    direction = direction_vector(
+    direction = compute_direction(
         factors.get_float(f"{path}/elevation_rad"), factors.get_float(f"{path}/azimuth_rad")
     )
     distance, size = factors.get_float(f"{path}/distance_m"), factors.get_float(f"{path}/size_m")
@@ -79,7 +84,7 @@ def _make_near_light(factors: FactorValues, path: str) -> LocalLight:
 
 def _make_lamp(factors: FactorValues, path: str) -> Lamp:
     return Lamp(
-        direction_vector(
+        compute_direction(
             factors.get_float(f"{path}/elevation_rad"), factors.get_float(f"{path}/azimuth_rad")
         ),
         factors.get_float(f"{path}/radius_rad"),
@@ -173,7 +178,7 @@ def _make_window_sun(factors: FactorValues, outdoor_light: Daylight, level: floa
     azimuth = factors.get_float("window/azimuth_rad")
     # scene azimuths run from x to y, compass azimuths in the opposite direction
     sun_azimuth = azimuth - (outdoor_light.azimuth_rad - factors.get_float("window/facing_rad"))
-    x, y, z = direction_vector(outdoor_light.elevation_rad, sun_azimuth)
+    x, y, z = compute_direction(outdoor_light.elevation_rad, sun_azimuth)
     towards_window = x * math.cos(azimuth) + y * math.sin(azimuth)
     if towards_window <= 0:
         return None

@@ -22,7 +22,7 @@ MAX_HELD_OUT = 20
 MIN_DATASET_SIZE = 3 * MIN_IMAGES  # so that at least two thirds of the images are trained on
 MIN_CANDIDATES, MAX_CANDIDATES = 2, 8
 MIN_INTERVAL_STEPS = 100  # between two candidates
-MAX_EVALUATED_PIXELS = 0.5
+MAX_EVALUATION_FRACTION = 0.5
 """Largest ratio of pixels translated for evaluation to pixels trained on.
 
 A training step costs 6 to 20 times as much per pixel as a translation, so evaluation takes less than a tenth
@@ -140,7 +140,7 @@ def split_held_out(
         if any(min(sample.width, sample.height) < MIN_SIDE_PX for sample in dataset.samples):
             return replace(unsplit, reason=f"some {content} are smaller than {MIN_SIDE_PX} px")
     cost_px = (1 + VERIFIER_COST * verifier_count) * fmean(s.width * s.height for s in sim.samples)
-    budget = MAX_EVALUATED_PIXELS * pixels * steps / cost_px  # renders, over all candidates
+    budget = MAX_EVALUATION_FRACTION * pixels * steps / cost_px  # renders, over all candidates
     render_count = min(_count_held_out(sim), max(MIN_IMAGES, int(budget / MIN_CANDIDATES)))
     renders = _take_groups(_rank_groups(sim), render_count, len(sim.samples) // 3)
     if is_paired:

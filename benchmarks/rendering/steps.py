@@ -21,7 +21,7 @@ from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
 from sim2cam.render.gbuffer import Channel, GBuffer
-from sim2cam.render.optics.views import build_optics, find_blind_corner
+from sim2cam.render.optics.views import build_optics, find_unprojectable_corner
 from sim2cam.render.optics.warp import warp_labels, warp_radiance
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.render.rasterizer import PinholeView, convert_to_instance_ids, get_rasterizer
@@ -95,7 +95,7 @@ def settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
                 recipe.domain, SEED, index, views=recipe.render.views, attempt=attempt
             )
             draft = build_scene(drawn, *size)
-            problem = find_blind_corner(draft)
+            problem = find_unprojectable_corner(draft)
         if problem is None:
             with clock("physics"):
                 scene, certificate = simulate(draft)

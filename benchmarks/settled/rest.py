@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rendering.commands import run
 
-from sim2cam.assets.mesh import collider_of
+from sim2cam.assets.mesh import build_collider
 from sim2cam.data.writer import write_json
 from sim2cam.errors import SceneError
 from sim2cam.pipeline.recipe import load_recipe
@@ -176,7 +176,7 @@ def _shape(body: Body) -> dict[str, Any]:
         case Ground():
             shape = {"kind": "plane", "half_m": [body.asset.side_m / 2] * 2 + [0.1]}
         case MeshFile():
-            parts = [part.tolist() for part in collider_of(body.asset).parts]
+            parts = [part.tolist() for part in build_collider(body.asset).parts]
             shape = {"kind": "parts", "parts_m": parts}
         case TwistyCube() | Bolt() | Nut() | Tubes():
             corners = [_corners(part).tolist() for part in build_collision_parts(body.asset)]

@@ -11,7 +11,7 @@ from sim2cam.render.depth.infrared import (
     DepthCameraInput,
     check_inputs,
     compute_returned_light,
-    light_by_infrared_lamp,
+    replace_lights_by_lamp,
 )
 from sim2cam.render.depth.structured_light import measure_structured_light
 from sim2cam.render.depth.time_of_flight import measure_time_of_flight
@@ -73,7 +73,7 @@ def render_sensor_depth(scene: Scene, camera: Camera, rasterizer: Rasterizer) ->
 def _measure_view(
     scene: Scene, view: PinholeView, camera: AnyDepthCamera, rasterizer: Rasterizer
 ) -> Floats:
-    rasterizer.load(light_by_infrared_lamp(scene, view))
+    rasterizer.load(replace_lights_by_lamp(scene, view))
     try:
         gbuffer = rasterizer.render(view, _INPUT_CHANNELS)
     finally:

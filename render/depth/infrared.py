@@ -35,7 +35,7 @@ class DepthCameraInput:
     normals: Floats | None = None
 
 
-def light_by_infrared_lamp(scene: Scene, view: PinholeView) -> Scene:
+def replace_lights_by_lamp(scene: Scene, view: PinholeView) -> Scene:
     """Return the scene with a lamp at the lens as the only light.
 
     Its rendered ``radiance`` is the input of ``compute_returned_light``.

@@ -46,9 +46,9 @@ def build_mesh(asset: Asset) -> Mesh:
     """
     match asset:
         case MeshFile():
-            from sim2cam.assets.mesh import content_of
+            from sim2cam.assets.mesh import load_content
 
-            return content_of(asset).mesh
+            return load_content(asset).mesh
         case _:
             return _build_shape(asset)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.assets.finish import file_finish
-from sim2cam.assets.mesh import content_of
+from sim2cam.assets.finish import compute_file_maps
+from sim2cam.assets.mesh import load_content
 from sim2cam.render.meshes.atlas import ATLAS_SPECS, build_atlas_maps
 from sim2cam.render.meshes.mesh import compute_extent
 from sim2cam.scene.decal import Decal
@@ -67,9 +67,9 @@ def build_texture_set(body: Body) -> TextureSet:
             return TextureSet(*ATLAS_SPECS[asset.kind].render_maps(asset, texture), 1.0)
         return _encode_texture_set(maps, 1.0)
     if isinstance(asset, MeshFile):
-        colors = content_of(asset).colors
+        colors = load_content(asset).colors
         if colors is not None and has_relief_or_wear(body.material):
-            return _encode_texture_set(file_finish(asset, body.material), 1.0)
+            return _encode_texture_set(compute_file_maps(asset, body.material), 1.0)
         if colors is not None:
             return TextureSet(colors, None, 1.0)
     span = _compute_span_m(body)

@@ -172,7 +172,7 @@ class _RayField:
         return _RayField(rotation @ self.rays[:, pixels], right, down, self.unit_depth[pixels])
 
 
-def find_blind_corner(scene: Scene) -> str | None:
+def find_unprojectable_corner(scene: Scene) -> str | None:
     """Return why a lens cannot unproject an image corner; None if all lenses can."""
     for camera in scene.cameras:
         right, bottom = camera.width - 1.0, camera.height - 1.0

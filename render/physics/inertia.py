@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sim2cam.assets.mesh import collider_of
+from sim2cam.assets.mesh import build_collider
 from sim2cam.geometry.inertia import compute_principal_axes, compute_solid_pseudo_inertia
 from sim2cam.geometry.poses import Pose, Vec3, vec3
 from sim2cam.render.meshes.mesh import build_mesh
@@ -53,7 +53,7 @@ def _compute_uniform_frame(asset: Asset) -> InertialFrame:
     """Return the inertial frame of an asset of uniform density, or that of its file."""
     match asset:
         case MeshFile():
-            return InertialFrame(*compute_principal_axes(collider_of(asset).spread))
+            return InertialFrame(*compute_principal_axes(build_collider(asset).inertia))
         case Sphere():
             moment = 0.4 * asset.radius_m**2
             return InertialFrame(Pose(), (moment, moment, moment))

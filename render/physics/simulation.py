@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.assets.mesh import collider_of
+from sim2cam.assets.mesh import build_collider
 from sim2cam.errors import SpecError
 from sim2cam.geometry.motion import RigidMotion
 from sim2cam.geometry.poses import Pose
@@ -23,8 +23,8 @@ from sim2cam.render.physics.colliders import (
     compute_part_thickness_m,
 )
 from sim2cam.render.physics.contacts import Contact, collect_contacts, compute_energies
-from sim2cam.render.physics.trajectory import STEP_S, MotionRecording, apply_course
-from sim2cam.render.physics.world import GRAVITY_M_S2, GROUND_DEPTH_M, build_world, read_course
+from sim2cam.render.physics.trajectory import STEP_S, MotionRecording, apply_motion
+from sim2cam.render.physics.world import GRAVITY_M_S2, GROUND_DEPTH_M, build_world, read_motion
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.shape import Asset, Die, Ground, MeshFile
 
@@ -197,7 +197,7 @@ def _simulate_until_rest(scene: Scene, recording: MotionRecording | None = None)
             client.stepSimulation()
             if recording is not None:
                 motions = {
-                    moving_body.name: read_course(client, moving_body, handle)
+                    moving_body.name: read_motion(client, moving_body, handle)
                     for moving_body, handle in handle_by_body.items()
                 }
                 recording.add(motions, collect_contacts(client, name_by_handle, substeps))
@@ -334,7 +334,7 @@ def _is_fixed_file(body: Body) -> bool:
 def _compute_lowest_height_m(body: Body) -> float:
     """Return the height of the lowest point of the collider of a mesh file."""
     assert isinstance(body.asset, MeshFile)
-    parts = collider_of(body.asset).parts
+    parts = build_collider(body.asset).parts
     return min(float(body.pose.apply(part)[:, 2].min()) for part in parts)
 
 
@@ -376,7 +376,7 @@ def _compute_mesh_thickness_m(asset: MeshFile) -> float:
     """Return the thickness of the thinnest convex part of a mesh file, without slivers."""
     from scipy.spatial import ConvexHull
 
-    hulls = [ConvexHull(part) for part in collider_of(asset).parts]
+    hulls = [ConvexHull(part) for part in build_collider(asset).parts]
     min_volume_m3 = _MIN_PART_VOLUME_FRACTION * sum(hull.volume for hull in hulls)
     thicknesses = [  # smallest distance from a face to the farthest vertex
         np.ptp(hull.points @ hull.equations[:, :3].T, axis=0).min()
@@ -397,7 +397,7 @@ def _read_resting_scene(client: BulletClient, scene: Scene, moving: Mapping[Body
     return replace(
         scene,
         bodies=tuple(
-            apply_course(body, RigidMotion(read_course(client, body, moving[body]).pose))
+            apply_motion(body, RigidMotion(read_motion(client, body, moving[body]).pose))
             if body in moving
             else body
             for body in scene.bodies

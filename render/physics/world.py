@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim2cam.assets.decomposition import parts_obj
-from sim2cam.assets.mesh import collider_of
+from sim2cam.assets.decomposition import format_parts_obj
+from sim2cam.assets.mesh import build_collider
 from sim2cam.geometry.motion import RigidMotion, Twist
 from sim2cam.geometry.poses import Pose, Quaternion, quaternion, vec3
 from sim2cam.render.physics.bullet import SCALE, reset_world
@@ -145,7 +145,7 @@ def _create_mesh_shape(client: BulletClient, asset: MeshFile) -> int:
 
     The OBJ file of a link does not depend on the joint positions.
     """
-    links = collider_of(asset).links
+    links = build_collider(asset).links
     if len(links) == len(links[0].parts) == 1 and links[0].pose == Pose():
         corners = (links[0].parts[0] * SCALE).tolist()
         return int(client.createCollisionShape(client.GEOM_MESH, vertices=corners))
@@ -164,10 +164,10 @@ def _create_mesh_shape(client: BulletClient, asset: MeshFile) -> int:
 @functools.lru_cache(maxsize=1024)
 def _write_parts_file(asset: MeshFile, link: int) -> Path:
     """Write the parts of a link, in its frame, to an OBJ file of this process."""
-    (collider,) = (part for part in collider_of(asset).links if part.link == link)
+    (collider,) = (part for part in build_collider(asset).links if part.link == link)
     file_number = _write_parts_file.cache_info().misses  # Bullet caches files by name
     path = Path(_get_temp_folder().name, f"{file_number}.obj")
-    path.write_text(parts_obj(collider.parts))
+    path.write_text(format_parts_obj(collider.parts))
     return path
 
 
@@ -176,7 +176,7 @@ def _get_temp_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="sim2cam-")
 
 
-def read_course(client: BulletClient, body: Body, handle: int) -> RigidMotion:
+def read_motion(client: BulletClient, body: Body, handle: int) -> RigidMotion:
     """Return pose and twist of a body, converted from Bullet's inertial frame."""
     frame = compute_inertial_frame(body).frame
     position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)

@@ -40,23 +40,23 @@ class Hull:
     volume: float
 
 
-def hull_of(vertices: Floats) -> Hull:
+def compute_hull(vertices: Floats) -> Hull:
     """Return the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
     directions = make_fibonacci_directions(
         1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS
     )
     points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
-    solid = _solid_of(points)
+    solid = _hull_solid(points)
     return Hull(points, 0.0 if solid is None else float(solid.volume))
 
 
-def taken_apart(content: MeshContent) -> MeshContent:
+def decompose_content(content: MeshContent) -> MeshContent:
     """Return a content with the parts as which it collides, if it is concave enough to need them."""
     if content.parts:
         return content
     vertices = content.mesh.vertices_m
-    hull = hull_of(vertices)
-    if hull.volume == 0 or (content.is_closed and content.volume() > _SOLID * hull.volume):
+    hull = compute_hull(vertices)
+    if hull.volume == 0 or (content.is_closed and content.compute_volume() > _SOLID * hull.volume):
         return content
     places, place = np.unique(vertices, axis=0, return_inverse=True)
     faces = place.ravel()[content.mesh.faces]
@@ -65,19 +65,19 @@ def taken_apart(content: MeshContent) -> MeshContent:
     return replace(content, parts=parts, links=(1,) * len(parts))
 
 
-def spread_of(content: MeshContent, states: JointStates) -> Floats:
+def compute_inertia(content: MeshContent, states: JointStates) -> Floats:
     """Return how the mass of a content is spread (4, 4), in its own frame, its joints at these states.
 
     It is what a model's file says of its links; otherwise that of one stuff, within a mesh that is the
     skin of a solid, or else within all that it collides as, which counts twice where two convex solids
     overlap.
     """
-    if len(content.spreads):
+    if len(content.inertias):
         assert content.articulation is not None
         matrices = content.articulation.compute_link_matrices(states)
-        return np.asarray(transform_pseudo_inertia(content.spreads, matrices).sum(axis=0))
+        return np.asarray(transform_pseudo_inertia(content.inertias, matrices).sum(axis=0))
     vertices = content.mesh.vertices_m
-    even = even_spread(content.solids(states) or (hull_of(vertices).points,))
+    even = uniform_inertia(content.pose_parts(states) or (compute_hull(vertices).points,))
     if content.is_closed and content.articulation is None:
         within = compute_solid_pseudo_inertia(vertices[content.mesh.faces])
         if is_plausible_inertia(
@@ -87,12 +87,12 @@ def spread_of(content: MeshContent, states: JointStates) -> Floats:
     return even
 
 
-def even_spread(solids: Sequence[Floats]) -> Floats:
+def uniform_inertia(solids: Sequence[Floats]) -> Floats:
     """Return the spread (4, 4) of stuff of density 1 in convex solids, by their corners (n, 3).
 
     Flat ones have no part in it; where all are, it is a mass of 1 at their corners.
     """
-    triangles = np.vstack([_skin_of(points) for points in solids])
+    triangles = np.vstack([_hull_vertices(points) for points in solids])
     return (
         compute_solid_pseudo_inertia(triangles)
         if len(triangles)
@@ -100,13 +100,13 @@ def even_spread(solids: Sequence[Floats]) -> Floats:
     )
 
 
-def _skin_of(points: Floats) -> Floats:
+def _hull_vertices(points: Floats) -> Floats:
     """Return the triangles (n, 3, 3) around points; none around flat ones."""
-    solid = _solid_of(points)
+    solid = _hull_solid(points)
     return np.zeros((0, 3, 3)) if solid is None else np.array(solid.triangles)
 
 
-def _solid_of(points: Floats) -> Any:
+def _hull_solid(points: Floats) -> Any:
     """Return the convex solid of points as a mesh of trimesh's; None of flat ones."""
     from scipy.spatial import ConvexHull, QhullError
     from trimesh.convex import convex_hull

@@ -16,11 +16,11 @@ import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from scipy.spatial.transform import Rotation
 
-from sim2cam.assets.mesh_files.companions import Place
+from sim2cam.assets.mesh_files.companions import FileLocation
 from sim2cam.assets.mesh_files.reader import MESH_SUFFIXES, MODEL_SUFFIXES, SUFFIXES
 from sim2cam.assets.model_files.mesh_names import find_mesh
-from sim2cam.assets.model_files.xml_file import MOST_XML_BYTES
-from sim2cam.assets.walk import is_file, walked
+from sim2cam.assets.model_files.xml_file import MAX_XML_BYTES
+from sim2cam.assets.walk import is_file, walk_folder
 from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.poses import Vec3, quaternion
 from sim2cam.scene.asset_facts import AssetMetadata, PropertyRange
@@ -29,7 +29,7 @@ from sim2cam.scene.symmetry import Symmetries
 
 MODELS_INFO = "models_info.json"
 
-UNREAD = (
+UNREADABLE_SUFFIXES = (
     ".3dm", ".3ds", ".3mf", ".abc", ".amf", ".blend", ".brep", ".c4d", ".ctm", ".fbx", ".iges", ".igs",
     ".lwo", ".ma", ".max", ".mb", ".off", ".sldprt", ".step", ".stp", ".usd", ".usda", ".usdc", ".usdz",
     ".vrml", ".wrl", ".x3d", ".x_t", ".zae",
@@ -37,10 +37,10 @@ UNREAD = (
 """Files of shapes that cannot be brought in."""
 
 _MESH_FOLDER = re.compile(r"\b(?:meshdir|assetdir)\s*=\s*[\"']([^\"']*)")  # of MJCF
-_MOST_FILES = 5000
-_BEGINNING = 4096
-_MOST_TEXT_BYTES = 2**20
-_MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
+_MAX_FILES = 5000
+_PREFIX_BYTES = 4096
+_MAX_TEXT_BYTES = 2**20
+_MAX_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
 
 _TABLES: dict[str, type[Any]] = {
     "mass_kg": PropertyRange,
@@ -52,7 +52,7 @@ _TABLES: dict[str, type[Any]] = {
 _EXAMPLES = {PropertyRange: "low = 0.3, high = 0.3", Symmetries: "axes = [[0, 0, 1]]"}
 
 
-def asset_names(folder: Path) -> tuple[str, ...]:
+def list_assets(folder: Path) -> tuple[str, ...]:
     """Return the files of all assets in a folder and those in it, as relative paths, sorted.
 
     Links to files and folders are followed. Left out are hidden ones, and meshes that a model (a URDF)
@@ -61,22 +61,22 @@ def asset_names(folder: Path) -> tuple[str, ...]:
     Raises:
         InputError: there is no such folder, or no file or too many in it.
     """
-    found = _names(folder, SUFFIXES)
+    found = _list_names(folder, SUFFIXES)
     if not found:
-        others = _names(folder, UNREAD)
+        others = _list_names(folder, UNREADABLE_SUFFIXES)
         hint = f"; {others[0]} cannot, convert it to GLB" if others else ""
         raise InputError(
             folder, f"holds no mesh of a kind that can be read ({', '.join(SUFFIXES)}){hint}."
         )
-    parts = {part for name in filter(_is_model, found) for part in _parts(folder, name)}
+    parts = {part for name in filter(_is_model, found) for part in _list_parts(folder, name)}
     real = {name: os.path.realpath(folder / name) for name in found} if parts else {}
     return tuple(name for name in found if _is_model(name) or real.get(name) not in parts)
 
 
-def _parts(folder: Path, name: str) -> Iterator[str]:
+def _list_parts(folder: Path, name: str) -> Iterator[str]:
     """Yield the real paths of the meshes that a model names."""
-    place = Place(folder / name, folder)
-    text = unescape(_beginning(place.path).decode("utf-8", "replace"))
+    place = FileLocation(folder / name, folder)
+    text = unescape(_read_prefix(place.path).decode("utf-8", "replace"))
     folders = ["", *(f"{one}/" for one in _MESH_FOLDER.findall(text)[:2])]
     words = {word for word in map(str.strip, re.split(r"[\"'<>]", text)) if word}
     for word in words:
@@ -89,16 +89,16 @@ def _parts(folder: Path, name: str) -> Iterator[str]:
 
 def _is_mjcf(path: Path) -> bool:
     """Return whether an XML file, which may be anything, begins as those of MuJoCo do."""
-    text = _beginning(path)
+    text = _read_prefix(path)
     bare = b"".join(part.partition(b"<!--")[0] for part in text.split(b"-->"))  # without comments
-    return b"<mujoco" in bare[:_BEGINNING]
+    return b"<mujoco" in bare[:_PREFIX_BYTES]
 
 
-def _beginning(path: Path) -> bytes:
+def _read_prefix(path: Path) -> bytes:
     """Return as much of a model as is read of any; nothing of what cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(MOST_XML_BYTES)
+            return file.read(MAX_XML_BYTES)
     except OSError:  # whose it may be
         return b""
 
@@ -107,18 +107,18 @@ def _is_model(name: str) -> bool:
     return PurePosixPath(name).suffix.lower() in MODEL_SUFFIXES
 
 
-def unread_names(folder: Path) -> tuple[str, ...]:
+def list_unreadable(folder: Path) -> tuple[str, ...]:
     """Return the files of shapes in a folder, as relative paths, of kinds that cannot be read."""
-    return _names(folder, UNREAD)
+    return _list_names(folder, UNREADABLE_SUFFIXES)
 
 
-def picture_names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the pictures of these kinds in a folder and those in it, as ``asset_names`` does.
+def list_images(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the pictures of these kinds in a folder and those in it, as ``list_assets`` does.
 
     Raises:
         InputError: there is no such folder, or no file or too many in it.
     """
-    found = _names(folder, suffixes)
+    found = _list_names(folder, suffixes)
     if not found:
         raise InputError(
             folder, f"holds no picture of a kind that is read ({', '.join(suffixes)})."
@@ -126,12 +126,12 @@ def picture_names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     return found
 
 
-def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+def _list_names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     if not folder.is_dir():
         raise InputError(folder, "no such folder. Check the path.")
     root = folder.resolve()
     found = []
-    for place, _, files in walked(root):
+    for place, _, files in walk_folder(root):
         for name in files:
             path = place / name
             if path.suffix.lower() not in suffixes or not is_file(path):
@@ -139,18 +139,18 @@ def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
             if path.suffix.lower() == ".xml" and not _is_mjcf(path):
                 continue
             found.append(path.relative_to(root).as_posix())
-            if len(found) > _MOST_FILES:
-                raise InputError(folder, f"holds more than {_MOST_FILES} assets. Split it.")
+            if len(found) > _MAX_FILES:
+                raise InputError(folder, f"holds more than {_MAX_FILES} assets. Split it.")
     return tuple(sorted(found))
 
 
-def category_of(name: str, card: AssetMetadata) -> str:
+def get_category(name: str, card: AssetMetadata) -> str:
     """Return what an asset is labelled as: by its card, its folder, or its file."""
     path = Path(name)
     return card.category or (path.stem if len(path.parts) == 1 else path.parent.name)
 
 
-def read_card(path: Path) -> AssetMetadata:
+def read_asset_card(path: Path) -> AssetMetadata:
     """Return what is written beside an asset, in its TOML file and in BOP's ``models_info.json``.
 
     What both tell is as the TOML file has it.
@@ -159,14 +159,14 @@ def read_card(path: Path) -> AssetMetadata:
         InputError: naming that file, and what is wrong in it.
     """
     beside, info = path.with_suffix(".toml"), path.with_name(MODELS_INFO)
-    told = _table_of(beside, AssetMetadata) if beside.is_file() else {}
+    told = _read_table(beside, AssetMetadata) if beside.is_file() else {}
     found = AssetMetadata()
     if info.is_file() and path.stem.startswith("obj_") and path.stem[4:].isdecimal():
-        found = _of_bop(info, path, told)
+        found = _apply_bop_info(info, path, told)
     return replace(found, **told)
 
 
-def read_picture_card(path: Path) -> ImageMetadata:
+def read_image_card(path: Path) -> ImageMetadata:
     """Return what is written beside a picture, in its TOML file.
 
     Raises:
@@ -174,14 +174,14 @@ def read_picture_card(path: Path) -> ImageMetadata:
     """
     beside = path.with_suffix(".toml")
     return (
-        ImageMetadata(**_table_of(beside, ImageMetadata)) if beside.is_file() else ImageMetadata()
+        ImageMetadata(**_read_table(beside, ImageMetadata)) if beside.is_file() else ImageMetadata()
     )
 
 
-def _table_of(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[str, Any]:
+def _read_table(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[str, Any]:
     """Return what a TOML file tells of the fields of a card, by their names."""
     try:
-        table = tomllib.loads(_text(path))
+        table = tomllib.loads(_read_text(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(path, f"not TOML: {error}.") from error
     _check_keys(table, kind, "", path)
@@ -196,7 +196,7 @@ def _table_of(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[str
     try:
         card = TypeAdapter(kind).validate_python(table)
     except ValidationError as error:
-        raise InputError(path, f"{_first(error)}.") from error
+        raise InputError(path, f"{_format_first_error(error)}.") from error
     return {name: getattr(card, name) for name in table}
 
 
@@ -207,7 +207,7 @@ def _check_keys(table: dict[str, Any], kind: type[Any], within: str, path: Path)
             raise InputError(path, f"unknown key '{within}{key}'. {suggest_name(key, known)}")
 
 
-class _Axis(BaseModel):
+class _SymmetryAxis(BaseModel):
     """An axis of a continuous symmetry, through a point."""
 
     axis: Vec3
@@ -219,23 +219,23 @@ class _ModelInfo(BaseModel):
 
     diameter: float
     symmetries_discrete: list[Annotated[list[float], Field(min_length=16, max_length=16)]] = []
-    symmetries_continuous: list[_Axis] = []
+    symmetries_continuous: list[_SymmetryAxis] = []
 
 
 _INFOS: TypeAdapter[dict[int, _ModelInfo]] = TypeAdapter(dict[int, _ModelInfo])
 
 
-def _of_bop(info: Path, path: Path, told: Mapping[str, Any]) -> AssetMetadata:
+def _apply_bop_info(info: Path, path: Path, card: Mapping[str, Any]) -> AssetMetadata:
     """Return what BOP has of a model; of its symmetries nothing if they are told elsewhere."""
     try:
-        found = _INFOS.validate_json(_text(info)).get(int(path.stem[4:]))
+        found = _INFOS.validate_json(_read_text(info)).get(int(path.stem[4:]))
     except ValidationError as error:
-        raise InputError(info, f"{_first(error)}.") from error
-    if found is None or "symmetries" in told:
+        raise InputError(info, f"{_format_first_error(error)}.") from error
+    if found is None or "symmetries" in card:
         return AssetMetadata(unit="mm")
     matrices = np.reshape(found.symmetries_discrete, (-1, 4, 4))
     offsets = [*matrices[:, :3, 3], *(np.array(one.offset) for one in found.symmetries_continuous)]
-    if any(np.linalg.norm(offset) > _MOST_OFFSET * found.diameter for offset in offsets):
+    if any(np.linalg.norm(offset) > _MAX_OFFSET * found.diameter for offset in offsets):
         raise InputError(
             info, f"{path.stem}: a symmetry that is none about the origin is not known."
         )
@@ -248,16 +248,16 @@ def _of_bop(info: Path, path: Path, told: Mapping[str, Any]) -> AssetMetadata:
     return AssetMetadata(unit="mm", symmetries=Symmetries(turns, axes))
 
 
-def _text(path: Path) -> str:
-    if path.stat().st_size > _MOST_TEXT_BYTES:
-        raise InputError(path, f"larger than {_MOST_TEXT_BYTES >> 20} MiB.")
+def _read_text(path: Path) -> str:
+    if path.stat().st_size > _MAX_TEXT_BYTES:
+        raise InputError(path, f"larger than {_MAX_TEXT_BYTES >> 20} MiB.")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path, f"no text that can be read ({error}).") from error
 
 
-def _first(error: ValidationError) -> str:
+def _format_first_error(error: ValidationError) -> str:
     """Return the first problem: the key, what is wrong, and what was found."""
     first: Any = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.assets.environment_map import extract_sun, read_sky, sample_upper_hemisphere
-from sim2cam.assets.folder import picture_names, read_picture_card
+from sim2cam.assets.folder import list_images, read_image_card
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import vec3
 from sim2cam.scene.image_facts import EnvironmentMapInfo, TextureImageInfo
@@ -18,24 +18,27 @@ from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.light import EnvironmentMap
 
 
-def import_skies(folder: Path) -> tuple[EnvironmentMapInfo, ...]:
+def import_environment_maps(folder: Path) -> tuple[EnvironmentMapInfo, ...]:
     """Return what is known of every sky in a folder and those in it, sorted by name.
 
     Raises:
         InputError: naming the folder or the file, and what is wrong with it.
     """
     return tuple(
-        _sky(folder, name) for name in picture_names(folder, images.ENVIRONMENT_MAP_SUFFIXES)
+        _measure_environment_map(folder, name)
+        for name in list_images(folder, images.ENVIRONMENT_MAP_SUFFIXES)
     )
 
 
-def import_pictures(folder: Path) -> tuple[TextureImageInfo, ...]:
+def import_images(folder: Path) -> tuple[TextureImageInfo, ...]:
     """Return what is known of every picture in a folder and those in it, sorted by name.
 
     Raises:
         InputError: naming the folder or the file, and what is wrong with it.
     """
-    return tuple(_picture(folder, name) for name in picture_names(folder, images.IMAGE_SUFFIXES))
+    return tuple(
+        _measure_image(folder, name) for name in list_images(folder, images.IMAGE_SUFFIXES)
+    )
 
 
 def read_pixels(file: ImageFile) -> NDArray[np.uint8]:
@@ -48,7 +51,7 @@ def read_pixels(file: ImageFile) -> NDArray[np.uint8]:
     return images.read_rgb(Path(file.path))
 
 
-def _sky(folder: Path, name: str) -> EnvironmentMapInfo:
+def _measure_environment_map(folder: Path, name: str) -> EnvironmentMapInfo:
     path = folder / name
     file = ImageFile(str(path), images.compute_digest(path))
     around, light, solid = sample_upper_hemisphere(EnvironmentMap(file))
@@ -56,13 +59,13 @@ def _sky(folder: Path, name: str) -> EnvironmentMapInfo:
     if radiance <= 0:
         raise InputError(path, "is black above the horizon. Leave it out of the folder.")
     return EnvironmentMapInfo(
-        name, file, radiance, extract_sun(read_sky(file)), read_picture_card(path).licence
+        name, file, radiance, extract_sun(read_sky(file)), read_image_card(path).licence
     )
 
 
-def _picture(folder: Path, name: str) -> TextureImageInfo:
+def _measure_image(folder: Path, name: str) -> TextureImageInfo:
     path = folder / name
     color = vec3(images.SRGB_TO_LINEAR[images.read_rgb(path)].mean(axis=(0, 1), dtype=np.float64))
-    card = read_picture_card(path)
+    card = read_image_card(path)
     file = ImageFile(str(path), images.compute_digest(path))
     return TextureImageInfo(name, file, color, card.width_m, card.licence)

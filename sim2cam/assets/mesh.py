@@ -10,13 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.assets import user_cache
-from sim2cam.assets.convex_hull import hull_of, spread_of, taken_apart
-from sim2cam.assets.mesh_cache import MeshContent, unpacked
+from sim2cam.assets.convex_hull import compute_hull, compute_inertia, decompose_content
+from sim2cam.assets.mesh_cache import MeshContent, unpack
 from sim2cam.assets.mesh_files.raw_mesh import RawMesh, weld
-from sim2cam.assets.mesh_files.reader import MODEL_SUFFIXES, Sources, check_file, read_raw
-from sim2cam.assets.model_files.assembly import assembled
-from sim2cam.assets.repair import check_raw, smoothed, turned_outwards, without_slivers
-from sim2cam.assets.unwrap import painted, pictured, tangents_of, wrapped
+from sim2cam.assets.mesh_files.reader import MODEL_SUFFIXES, SourceFiles, check_file, read_raw_mesh
+from sim2cam.assets.model_files.assembly import assemble_model
+from sim2cam.assets.repair import (
+    check_raw_mesh,
+    compute_smooth_normals,
+    drop_degenerate_faces,
+    orient_outwards,
+)
+from sim2cam.assets.unwrap import apply_image, apply_vertex_colors, compute_tangents, unwrap
 from sim2cam.errors import InputError
 from sim2cam.geometry.inertia import compute_center_of_mass
 from sim2cam.geometry.poses import Pose
@@ -36,17 +41,17 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     Raises:
         InputError: the file is missing, damaged, has no faces, too many, or numbers that are none.
     """
-    content = unpacked(user_cache.read(f"{asset.digest}.npz")) if asset.digest else None
+    content = unpack(user_cache.read_entry(f"{asset.digest}.npz")) if asset.digest else None
     if content is None:
         content = (
-            _read_again(asset)
+            _reread(asset)
             if asset.digest
             else parse_file(Path(asset.path), asset.max_faces).content
         )
-    return content.scaled(asset.unit_m)
+    return content.scale(asset.unit_m)
 
 
-def _read_again(asset: MeshFile) -> MeshContent:
+def _reread(asset: MeshFile) -> MeshContent:
     """Return the content of a file that was brought in and is not in the cache.
 
     What it names may lie in a folder above its own; which one was given then is not known here.
@@ -61,21 +66,21 @@ def _read_again(asset: MeshFile) -> MeshContent:
         except InputError as error:
             problem = problem or error
             continue
-        if parsed.sources.digest() == asset.digest:
-            return taken_apart(parsed.content)
+        if parsed.sources.compute_digest() == asset.digest:
+            return decompose_content(parsed.content)
         if not parsed.sources.missing:
             break
     changed = InputError(asset.path, "is not what it was when it was brought in. Start anew.")
     raise changed from problem
 
 
-def content_of(asset: MeshFile) -> MeshContent:
+def load_content(asset: MeshFile) -> MeshContent:
     """Return the content of a file, with its joints as they stand; raises as ``read_mesh_file``."""
-    return read_mesh_file(replace(asset, joints=(), keypoints=())).posed(asset.joints)
+    return read_mesh_file(replace(asset, joints=(), keypoints=())).pose(asset.joints)
 
 
 @dataclass(frozen=True, eq=False)
-class Parsed:
+class ParsedFile:
     """What a file holds in its own unit, and what it was read from.
 
     Attributes:
@@ -83,11 +88,11 @@ class Parsed:
     """
 
     content: MeshContent
-    sources: Sources
+    sources: SourceFiles
     mass_kg: float = 0.0
 
 
-def parse_file(path: Path, max_faces: int, root: Path | None = None) -> Parsed:
+def parse_file(path: Path, max_faces: int, root: Path | None = None) -> ParsedFile:
     """Return what a file of a mesh or of a model holds.
 
     Args:
@@ -100,41 +105,41 @@ def parse_file(path: Path, max_faces: int, root: Path | None = None) -> Parsed:
     """
     check_file(path)
     if path.suffix.lower() not in MODEL_SUFFIXES:
-        raw, sources = read_raw(path, max_faces, root)
-        return Parsed(_content(raw, path), sources)
-    found = assembled(path, max_faces, root)
+        raw, sources = read_raw_mesh(path, max_faces, root)
+        return ParsedFile(_build_content(raw, path), sources)
+    found = assemble_model(path, max_faces, root)
     content = replace(
-        _content(found.raw, path),
+        _build_content(found.raw, path),
         parts=found.parts,
         links=found.links,
         articulation=found.articulation,
-        spreads=found.spreads,
+        inertias=found.inertias,
     )
-    return Parsed(content, found.sources, found.mass_kg)
+    return ParsedFile(content, found.sources, found.mass_kg)
 
 
-def _content(raw: RawMesh, path: Path) -> MeshContent:
+def _build_content(raw: RawMesh, path: Path) -> MeshContent:
     """Return a mesh as its file has it, brought into our form."""
-    check_raw(raw, path)
-    raw = turned_outwards(without_slivers(raw, path), path)
+    check_raw_mesh(raw, path)
+    raw = orient_outwards(drop_degenerate_faces(raw, path), path)
     if raw.normals is None:
-        raw = smoothed(raw)
+        raw = compute_smooth_normals(raw)
     is_closed = bool(weld(raw.vertices, raw.faces).is_watertight)
     if raw.uvs is not None:
-        raw, colors = pictured(raw, raw.uvs, path)
-    elif raw.paint is not None:
-        raw, colors = painted(raw, raw.paint)
+        raw, colors = apply_image(raw, raw.uvs, path)
+    elif raw.vertex_colors is not None:
+        raw, colors = apply_vertex_colors(raw, raw.vertex_colors)
     else:
-        raw, colors = wrapped(raw), None
+        raw, colors = unwrap(raw), None
     assert raw.normals is not None
     assert raw.uvs is not None
-    tangents = tangents_of(raw.vertices, raw.faces, raw.normals, raw.uvs)
+    tangents = compute_tangents(raw.vertices, raw.faces, raw.normals, raw.uvs)
     mesh = Mesh(raw.vertices, raw.normals, tangents, raw.uvs, raw.faces, raw.parts)
     return MeshContent(mesh, colors, is_closed)
 
 
 @dataclass(frozen=True, eq=False)
-class LinkSolids:
+class LinkCollider:
     """What one link collides as.
 
     Attributes:
@@ -149,21 +154,21 @@ class LinkSolids:
 
 
 @dataclass(frozen=True, eq=False)
-class Collider:
+class MeshCollider:
     """What an asset from a file collides as, as its joints stand.
 
     Attributes:
         links: those that collide; a mesh is one, in the asset's own frame.
-        spread: (4, 4) of its mass, of any amount, in the asset's own frame; see ``geometry.masses``.
+        inertia: (4, 4) of its mass, of any amount, in the asset's own frame; see ``geometry.masses``.
     """
 
-    links: tuple[LinkSolids, ...]
-    spread: Floats
+    links: tuple[LinkCollider, ...]
+    inertia: Floats
 
     @property
     def center(self) -> Floats:
         """Centre (3,) of its mass, in the asset's own frame."""
-        return compute_center_of_mass(self.spread)
+        return compute_center_of_mass(self.inertia)
 
     @property
     def parts(self) -> tuple[Floats, ...]:
@@ -172,20 +177,20 @@ class Collider:
 
 
 @functools.lru_cache(maxsize=64)
-def collider_of(asset: MeshFile) -> Collider:
+def build_collider(asset: MeshFile) -> MeshCollider:
     """Return what a file collides as: its parts if it was brought in, its hull otherwise."""
     content = read_mesh_file(replace(asset, joints=(), keypoints=()))
-    spread = spread_of(content, asset.joints)
+    spread = compute_inertia(content, asset.joints)
     if content.articulation is None or not content.parts:
-        parts = content.parts or (hull_of(content.mesh.vertices_m).points,)
-        return Collider((LinkSolids(1, Pose(), parts),), spread)
+        parts = content.parts or (compute_hull(content.mesh.vertices_m).points,)
+        return MeshCollider((LinkCollider(1, Pose(), parts),), spread)
     matrices = content.articulation.compute_link_matrices(asset.joints)
     links = tuple(
-        LinkSolids(
+        LinkCollider(
             number,
             Pose.from_matrix(matrices[number - 1]),
             tuple(p for p, n in zip(content.parts, content.links, strict=True) if n == number),
         )
         for number in sorted(set(content.links))
     )
-    return Collider(links, spread)
+    return MeshCollider(links, spread)

@@ -29,7 +29,7 @@ class MeshContent:
             none when it does as its hull.
         links: (k,) number of the link of each of them, from 1.
         articulation: its links and joints; None of a mesh.
-        spreads: (m, 4, 4) of each link's mass, as ``geometry.masses`` has them, in its own frame; none
+        inertias: (m, 4, 4) of each link's mass, as ``geometry.masses`` has them, in its own frame; none
             where the file does not say.
     """
 
@@ -39,20 +39,20 @@ class MeshContent:
     parts: tuple[Floats, ...] = ()
     links: tuple[int, ...] = ()
     articulation: Articulation | None = None
-    spreads: Floats = field(default_factory=lambda: np.zeros((0, 4, 4)))
+    inertias: Floats = field(default_factory=lambda: np.zeros((0, 4, 4)))
 
-    def volume(self) -> float:
+    def compute_volume(self) -> float:
         """Return the volume of a solid, in its unit cubed."""
         a, b, c = self.mesh.vertices_m[self.mesh.faces].swapaxes(0, 1)
         return float((a * np.cross(b, c)).sum() / 6)
 
-    def scaled(self, unit_m: float) -> MeshContent:
+    def scale(self, unit_m: float) -> MeshContent:
         """Return it with every length so many times as long."""
         uvs = self.mesh.uvs * unit_m if self.colors is None else self.mesh.uvs
         mesh = replace(self.mesh, vertices_m=self.mesh.vertices_m * unit_m, uvs=uvs)
         return replace(self, mesh=mesh, parts=tuple(part * unit_m for part in self.parts))
 
-    def posed(self, states: JointStates) -> MeshContent:
+    def pose(self, states: JointStates) -> MeshContent:
         """Return it with its joints at these states."""
         if self.articulation is None or not states:
             return self
@@ -66,7 +66,7 @@ class MeshContent:
         turned["vertices_m"] += moves[link, :3, 3]
         return replace(self, mesh=replace(mesh, **turned))
 
-    def solids(self, states: JointStates) -> tuple[Floats, ...]:
+    def pose_parts(self, states: JointStates) -> tuple[Floats, ...]:
         """Return the parts as which it collides with its joints at these states, in its own frame."""
         if self.articulation is None:
             return self.parts
@@ -77,7 +77,7 @@ class MeshContent:
         return tuple(part @ matrix[:3, :3].T + matrix[:3, 3] for part, matrix in placed)
 
 
-def packed(content: MeshContent) -> bytes:
+def pack(content: MeshContent) -> bytes:
     """Return a content as a file of numpy's, for the cache."""
     mesh = {name: value for name, value in vars(content.mesh).items() if _is_array(value)}
     colors = {} if content.colors is None else {"colors": content.colors}
@@ -86,12 +86,12 @@ def packed(content: MeshContent) -> bytes:
     articulation = np.frombuffer(_ARTICULATION.dump_json(content.articulation), np.uint8)
     np.savez(
         file, allow_pickle=False, is_closed=content.is_closed, links=np.array(content.links, np.int64),
-        articulation=articulation, spreads=content.spreads, **mesh, **colors, **parts,
+        articulation=articulation, spreads=content.inertias, **mesh, **colors, **parts,
     )  # fmt: skip
     return file.getvalue()
 
 
-def unpacked(data: bytes | None) -> MeshContent | None:
+def unpack(data: bytes | None) -> MeshContent | None:
     """Return the content of a file of the cache; None when there is none or it is damaged."""
     if data is None:
         return None

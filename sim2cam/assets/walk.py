@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sim2cam.errors import InputError
 
-_MOST_ENTRIES = 200_000  # links may lead to whole disks
+_MAX_ENTRIES = 200_000  # links may lead to whole disks
 
 
-def walked(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+def walk_folder(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
     """Yield each folder, and the names of the folders and files in it that are not hidden.
 
     Linked folders come after all others, and no folder comes twice, so that circles end.
@@ -25,7 +25,7 @@ def walked(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
     while waiting or links:
         folder = waiting.pop() if waiting else links.pop(0)
         real = os.path.realpath(folder)
-        if real in seen or (folder != root and _leads_back(folder, root)):
+        if real in seen or (folder != root and _is_cycle(folder, root)):
             continue
         seen.add(real)
         try:
@@ -33,8 +33,8 @@ def walked(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
         except OSError:  # whose it may be
             continue
         count += len(entries)
-        if count > _MOST_ENTRIES:
-            problem = f"holds more than {_MOST_ENTRIES} files, with those that links in it lead to."
+        if count > _MAX_ENTRIES:
+            problem = f"holds more than {_MAX_ENTRIES} files, with those that links in it lead to."
             raise InputError(root, f"{problem} Choose a smaller one.")
         folders = sorted(one.name for one in entries if _is_folder(one))
         yield folder, folders, [one.name for one in entries if one.name not in folders]
@@ -42,12 +42,12 @@ def walked(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
             (links if path.is_symlink() else waiting).append(path)
 
 
-def lost_links(folder: Path) -> tuple[str, ...]:
+def list_broken_links(folder: Path) -> tuple[str, ...]:
     """Return the links in a folder, as relative paths, that lead nowhere or back to a folder above."""
     root = folder.resolve()
     found = []
-    for place, folders, files in walked(root):
-        lost = [name for name in folders if _leads_back(place / name, root)]
+    for place, folders, files in walk_folder(root):
+        lost = [name for name in folders if _is_cycle(place / name, root)]
         lost += [
             name for name in files if (place / name).is_symlink() and not is_file(place / name)
         ]
@@ -55,7 +55,7 @@ def lost_links(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _leads_back(path: Path, root: Path) -> bool:
+def _is_cycle(path: Path, root: Path) -> bool:
     return path.is_symlink() and root.is_relative_to(os.path.realpath(path))
 
 

@@ -98,7 +98,7 @@ class AdaptTrain:
         from sim2cam.pipeline.translation import (
             Certification,
             check_training,
-            fit_plain_transfer,
+            fit_parameter_free_transfer,
             train_network,
         )
 
@@ -125,11 +125,13 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **changes))
         else:
-            _check_fitted_method(method, list(dict(verifiers)), changes, tensorboard=self.tensorboard)
+            _check_fitted_method(
+                method, list(dict(verifiers)), changes, tensorboard=self.tensorboard
+            )
             plain = cast("ParameterFreeMethod", method)
             _print_warnings(console, find_data_warnings(sim, real))
             with lock_folder(self.out):
-                fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
+                fit_parameter_free_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._report_result(method, None)
             return
         warnings = check_training(

@@ -13,7 +13,7 @@ from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.files import convert_write_errors, write_atomic
 
 if TYPE_CHECKING:
-    from sim2cam.assets.importer import Imported
+    from sim2cam.assets.importer import ImportedAsset
     from sim2cam.pipeline.recipe import Recipe
 
 
@@ -33,14 +33,14 @@ class Assets:
     def execute(self) -> None:
         """Print a table of the assets; fail if a file cannot be used."""
         from sim2cam import images
-        from sim2cam.assets.folder import asset_names, unread_names
+        from sim2cam.assets.folder import list_assets, list_unreadable
         from sim2cam.assets.importer import import_assets
-        from sim2cam.assets.walk import lost_links
+        from sim2cam.assets.walk import list_broken_links
         from sim2cam.report.sheet import build_asset_sheet
 
         folder = self.folder.resolve()
         sheet = self.out or folder.with_name(f"{folder.name}-assets.png")
-        names = asset_names(folder)
+        names = list_assets(folder)
         check_output_files(
             sheet, overwrite=self.overwrite, inputs=[folder / name for name in names]
         )
@@ -51,13 +51,13 @@ class Assets:
         else:
             console.print_text(_format_table(assets))
         for asset in assets:
-            for message in (*([asset.problem] if asset.problem else ()), *asset.repairs):
+            for message in (*([asset.error] if asset.error else ()), *asset.repairs):
                 console.info(f"{asset.name}: {message.removeprefix(f'{folder / asset.name}: ')}")
-        for name in unread_names(folder):
+        for name in list_unreadable(folder):
             console.info(f"{name}: unsupported file type. Convert it to GLB.")
-        for name in lost_links(folder):
+        for name in list_broken_links(folder):
             console.info(f"{name}: skipped; the link is broken or leads to a parent folder.")
-        usable = [asset.facts for asset in assets if asset.facts is not None]
+        usable = [asset.info for asset in assets if asset.info is not None]
         if usable:
             write_atomic(sheet, images.encode_png(build_asset_sheet(usable)))
             console.info(f"image: {sheet}")
@@ -83,14 +83,14 @@ class New:
 
     def execute(self) -> None:
         """Write the recipe and print the next step."""
-        from sim2cam.assets.folder import asset_names
+        from sim2cam.assets.folder import list_assets
         from sim2cam.assets.importer import import_assets
         from sim2cam.data.real_images import read_real_images
         from sim2cam.pipeline.new_recipe import format_recipe
 
         path = self.name if self.name.suffix == ".toml" else Path(f"{self.name}.toml")
         folder = self.assets.resolve()
-        names = asset_names(folder)
+        names = list_assets(folder)
         for name in names:
             if (folder / name).with_suffix(".toml") == path.resolve():
                 raise UsageError(
@@ -108,8 +108,8 @@ class New:
             f"recipe: {path} ({len(assets)} objects in {len(recipe.categories)} categories)"
         )
         for asset in assets:
-            assert asset.facts is not None
-            size = " x ".join(f"{1e3 * side:.3g}" for side in asset.facts.size_m)
+            assert asset.info is not None
+            size = " x ".join(f"{1e3 * side:.3g}" for side in asset.info.size_m)
             console.info(
                 f"  {asset.name}: {size} mm{' (unit guessed)' if asset.guessed_unit else ''}"
             )
@@ -137,13 +137,13 @@ def _write_recipe(path: Path, text: str) -> Recipe:
     return recipe
 
 
-def _format_table(assets: list[Imported]) -> str:
+def _format_table(assets: list[ImportedAsset]) -> str:
     """Return one row per asset; guessed units have a question mark."""
     rows = [
         ("asset", "category", "size, mm", "unit", "faces", "closed", "parts", "mass, kg", "licence")
     ]
     for asset in assets:
-        facts = asset.facts
+        facts = asset.info
         if facts is None:
             rows.append((asset.name, "-", "-", "-", "-", "-", "-", "-", "cannot be used"))
             continue

@@ -56,7 +56,7 @@ from sim2cam.pipeline.translation import (
     TranslationConfig,
     apply_transfer,
     check_optional_dependencies,
-    fit_plain_transfer,
+    fit_parameter_free_transfer,
     read_certificate,
     train_network,
 )
@@ -564,7 +564,7 @@ def _translate(
             resume=True, device=device, progress=None,
         )  # fmt: skip
     elif not run_dir.is_dir():
-        fit_plain_transfer(
+        fit_parameter_free_transfer(
             captures.style, cast(ParameterFreeMethod, name), run_dir, overwrite=False
         )
     certificate = apply_transfer(

@@ -76,7 +76,7 @@ class BenchResult:
         reliability: calibration and out-of-distribution rate.
         keypoints, masks, segments: metrics of keypoints, instance masks and semantic segmentation;
             None if not predicted or not labelled.
-        matching: mapping of the labels to the detector's categories; None if the names are the
+        label_mapping: mapping of the labels to the detector's categories; None if the names are the
             same.
         pixel_confusions: pixel confusion matrices behind ``segments``; None without.
         selection: unsupervised scores for model selection; None if not measured.
@@ -89,7 +89,7 @@ class BenchResult:
     keypoints: ShapeMetrics | None = None
     masks: ShapeMetrics | None = None
     segments: SegmentationMetrics | None = None
-    matching: LabelMapping | None = None
+    label_mapping: LabelMapping | None = None
     pixel_confusions: PixelConfusions | None = None
     selection: SelectionScores | None = None
 
@@ -239,20 +239,20 @@ def bench_unlabelled(
     )
 
 
-def score_predictions(file_contents: LoadedPredictions) -> BenchResult:
+def score_predictions(loaded: LoadedPredictions) -> BenchResult:
     """Score detections loaded from a file.
 
     Args:
-        file_contents: predictions with their labelled images.
+        loaded: predictions with their labelled images.
 
     Raises:
         InputError: if images have no labels, detections belong to other images, keypoints have
             other names, or pixels were counted with other labels.
     """
     captures, predictions_by_image, confusions = (
-        file_contents.captures,
-        file_contents.detections,
-        file_contents.pixel_confusions,
+        loaded.captures,
+        loaded.detections,
+        loaded.pixel_confusions,
     )
     score = evaluate_detections(captures, predictions_by_image, rng=derive_rng(0, "bench"))
     every_detection = [d for detections in predictions_by_image.values() for d in detections]
@@ -271,9 +271,9 @@ def score_predictions(file_contents: LoadedPredictions) -> BenchResult:
         if has_masks and label_masks
         else None,
         _score_segments(captures, confusions),
-        file_contents.label_mapping,
+        loaded.label_mapping,
         confusions,
-        file_contents.selection_scores,
+        loaded.selection_scores,
     )
 
 
@@ -355,7 +355,7 @@ def write_bench_result(
         "images": [
             asdict(counts) | {"ood_score": ood_scores.get(counts.name)} for counts in errors
         ],
-        LABEL_MAPPING: label_mapping_to_json(result.matching),
+        LABEL_MAPPING: label_mapping_to_json(result.label_mapping),
         PIXEL_CONFUSIONS: None
         if result.pixel_confusions is None
         else result.pixel_confusions.to_json(),

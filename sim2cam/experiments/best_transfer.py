@@ -14,7 +14,11 @@ from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
 from sim2cam.metrics.two_sample import MIN_IMAGES
-from sim2cam.pipeline.translation import Certification, build_verification, fit_plain_transfer
+from sim2cam.pipeline.translation import (
+    Certification,
+    build_verification,
+    fit_parameter_free_transfer,
+)
 
 _MAX_BYTES = 1_000_000
 _CHOICE_ADAPTER: TypeAdapter[TransferSelection] = TypeAdapter(TransferSelection)
@@ -50,7 +54,9 @@ def select_best_transfer(
         return read_transfer_choice(path)
     for method in TRANSFER_TYPES:
         if not (transfers_dir / method).is_dir():
-            fit_plain_transfer(captures.style, method, transfers_dir / method, overwrite=False)
+            fit_parameter_free_transfer(
+                captures.style, method, transfers_dir / method, overwrite=False
+            )
     dev = () if captures.dev is None else captures.dev.samples
     reference, split = (
         (dev, "development") if len(dev) >= MIN_IMAGES else (captures.style.samples, "style")

@@ -17,7 +17,7 @@ from sim2cam.randomize.domain_survey import FactorHistogram
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.sampling_context import Value
 from sim2cam.render.frame import shoot
-from sim2cam.render.optics.views import find_blind_corner
+from sim2cam.render.optics.views import find_unprojectable_corner
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.render.rasterizer import get_rasterizer
 
@@ -88,7 +88,7 @@ def _render_scene(
         recipe.domain, seed, index, views=1, attempt=attempt, intervention=change
     )
     composed = recipe.compose_scene(values)
-    if find_blind_corner(composed) is not None:
+    if find_unprojectable_corner(composed) is not None:
         return None
     scene, _ = simulate(composed)
     rasterizer = get_rasterizer()

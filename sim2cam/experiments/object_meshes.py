@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.assets.mesh import content_of
+from sim2cam.assets.mesh import load_content
 from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.errors import InputError
 from sim2cam.pipeline.asset_folder import AssetFolder, import_asset_folder
@@ -66,5 +66,5 @@ def _format_box(corners_m: Floats) -> str:
 
 
 def _load_triangles(asset: AssetInfo) -> Floats:
-    mesh = content_of(asset.mesh).mesh
+    mesh = load_content(asset.mesh).mesh
     return np.asarray(mesh.vertices_m[mesh.faces], np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from sim2cam.assets.mesh import content_of
+from sim2cam.assets.mesh import load_content
 from sim2cam.data.formats.bop.models import ModelSource, ObjectModel
 from sim2cam.data.reader import read_header, read_sample_records
 from sim2cam.data.sample import Sample
@@ -69,7 +69,7 @@ def _build_model(sample: Sample, asset: Asset) -> ObjectModel:
 
 def _read_vertex_colors(asset: MeshFile) -> NDArray[np.uint8] | None:
     """Return the vertex colours (n, 3) of a mesh file; None without colours."""
-    content = content_of(asset)
+    content = load_content(asset)
     if content.colors is None:
         return None
     size = np.array(content.colors.shape[1::-1])

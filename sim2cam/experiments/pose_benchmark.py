@@ -59,7 +59,7 @@ class PoseBenchResult:
     Attributes:
         score: pose metrics with 95 % intervals.
         views: images with targets.
-        placings: errors and recalls of each target instance.
+        matches: errors and recalls of each target instance.
         scored_count: scored estimates: per object and image at most as many as there are targets.
         ignored_count: estimates that are not scored, of other objects or beyond the number of
             targets.
@@ -70,7 +70,7 @@ class PoseBenchResult:
 
     score: PoseMetrics
     views: tuple[PoseImage, ...]
-    placings: tuple[PoseMatches, ...]
+    matches: tuple[PoseMatches, ...]
     scored_count: int
     ignored_count: int
     images_without_poses: int

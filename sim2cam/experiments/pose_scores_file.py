@@ -48,7 +48,7 @@ _IMAGES_ADAPTER: TypeAdapter[list[_ImagePoses]] = TypeAdapter(list[_ImagePoses])
 def serialize_pose_images(result: PoseBenchResult) -> list[dict[str, Any]]:
     """Return the errors and recalls of every target, by image and object, as JSON values."""
     objects: list[list[dict[str, Any]]] = [[] for _ in result.views]
-    for matches in result.placings:
+    for matches in result.matches:
         errors = {
             name: _replace_infinities(values.tolist()) for name, values in matches.errors.items()
         }

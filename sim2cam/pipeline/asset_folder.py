@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sim2cam.assets.folder import asset_names
+from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
 from sim2cam.data.data_folder import DATA_FOLDER_VARIABLE, locate_data_folder
 from sim2cam.data.public.catalogue import PUBLIC_DATASETS
@@ -106,12 +106,12 @@ def import_asset_folder(options: AssetFolder, path: Path) -> tuple[AssetInfo, ..
     """
     assets: list[AssetInfo] = []
     if options.folder is not None:
-        names = asset_names(Path(options.folder))
+        names = list_assets(Path(options.folder))
         categories = _select_assets(names, options.objects, path, "assets.objects")
         for asset in _import_assets(options, options.folder, categories):
             assets.append(_set_category(asset, categories[asset.name] or asset.mesh.category))
     if (clutter := options.clutter) is not None:
-        names, patterns = asset_names(Path(clutter.folder)), dict.fromkeys(clutter.files, "")
+        names, patterns = list_assets(Path(clutter.folder)), dict.fromkeys(clutter.files, "")
         files = _select_assets(names, patterns, path, "assets.clutter.files")
         for asset in _import_assets(clutter, clutter.folder, files):
             assets.append(replace(_set_category(asset, ""), name=CLUTTER_PREFIX + asset.name))
@@ -126,14 +126,14 @@ def _import_assets(
     options: AssetFolder | ClutterFolder, folder: str, names: Iterable[str]
 ) -> list[AssetInfo]:
     imported = list(import_assets(Path(folder), list(names), options.unit))
-    problems = [entry.problem for entry in imported if entry.problem]
+    problems = [entry.error for entry in imported if entry.error]
     if problems:
         raise InputError(
             Path(folder),
             f"{len(problems)} of {len(imported)} assets are unusable: {problems[0]} "
             f"List all with: sim2cam assets {folder}",
         )
-    assets = [entry.facts for entry in imported if entry.facts is not None]
+    assets = [entry.info for entry in imported if entry.info is not None]
     return [replace(asset, licence=asset.licence or options.licence) for asset in assets]
 
 
@@ -154,14 +154,14 @@ def _select_assets(
     return dict(sorted(categories.items()))
 
 
-def complete_distractor_group(group: dict[str, Any], facts: Sequence[AssetInfo]) -> dict[str, Any]:
+def complete_distractor_group(group: dict[str, Any], assets: Sequence[AssetInfo]) -> dict[str, Any]:
     """Return a distractor group with its default: any clutter asset."""
-    names = [asset.name for asset in facts if not asset.mesh.category]
+    names = [asset.name for asset in assets if not asset.mesh.category]
     return {"asset": {"kind": "choice", "options": names}} | group if names else group
 
 
 def complete_object_group(
-    group: dict[str, Any], facts: Sequence[AssetInfo], path: Path, group_name: str
+    group: dict[str, Any], assets: Sequence[AssetInfo], path: Path, group_name: str
 ) -> dict[str, Any]:
     """Return an object group with its defaults: any asset, joints over their full range.
 
@@ -170,7 +170,7 @@ def complete_object_group(
     """
     joints = {
         joint.name: {"kind": "uniform", "low": 0.0, "high": 1.0}
-        for asset in facts
+        for asset in assets
         if asset.articulation
         for joint in asset.articulation.free_joints
     }
@@ -181,6 +181,6 @@ def complete_object_group(
             raise RecipeError(
                 path, f"'domain.{group_name}.joints': no asset has a joint '{joint}'. {hint}"
             )
-    names = [asset.name for asset in facts if asset.mesh.category]
+    names = [asset.name for asset in assets if asset.mesh.category]
     default = {"asset": {"kind": "choice", "options": names}}
     return default | group | {"joints": joints | own_joints}

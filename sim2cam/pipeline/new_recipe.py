@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sim2cam.assets.importer import Imported
+from sim2cam.assets.importer import ImportedAsset
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.randomize.limits import get_bounds
@@ -62,7 +62,7 @@ steps = 3000
 
 
 def format_recipe(
-    path: Path, folder: Path, assets: Sequence[Imported], captures: Dataset | None
+    path: Path, folder: Path, assets: Sequence[ImportedAsset], captures: Dataset | None
 ) -> str:
     """Return the text of a recipe that throws the assets of a folder.
 
@@ -75,8 +75,8 @@ def format_recipe(
     Raises:
         InputError: if an asset is unusable.
     """
-    asset_infos = [entry.facts for entry in assets if entry.facts is not None]
-    problems = [entry.problem for entry in assets if entry.problem]
+    asset_infos = [entry.info for entry in assets if entry.info is not None]
+    problems = [entry.error for entry in assets if entry.error]
     if problems:
         raise InputError(folder, f"{problems[0]} Fix the file, or remove it from the folder.")
     length = float(np.median([max(asset.size_m) for asset in asset_infos]))
@@ -102,7 +102,7 @@ def _format_range(factor_path: str, length: float) -> str:
     return f"low = {low:.3g}, high = {high:.3g}"
 
 
-def _format_unit_line(assets: Sequence[Imported], largest: AssetInfo) -> str:
+def _format_unit_line(assets: Sequence[ImportedAsset], largest: AssetInfo) -> str:
     size = " x ".join(f"{1e3 * side:.3g}" for side in largest.size_m)
     description = f"the largest asset, {largest.name}, is {size} mm"
     guesses = {entry.guessed_unit for entry in assets if entry.guessed_unit}

@@ -19,8 +19,8 @@ from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import ParameterFreeMethod
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
-from sim2cam.assets.finish import check_own_texels
-from sim2cam.assets.image_folder import import_pictures, import_skies
+from sim2cam.assets.finish import check_unshared_texels
+from sim2cam.assets.image_folder import import_environment_maps, import_images
 from sim2cam.data.channels import CHANNELS, EXTRAS, OutputName
 from sim2cam.data.parsing import find_category_problem, is_file, read_toml
 from sim2cam.data.writer import SAMPLES_PER_SHARD
@@ -249,7 +249,8 @@ class Recipe:
         """Return the known licences of asset and image files, by their names in records."""
         names = self.map_file_names()
         licences = {asset.mesh.path: asset.licence for asset in self.assets}
-        licences |= {image.file.path: image.licence for image in (*self.skies, *self.pictures)}
+        licences |= {sky.file.path: sky.licence for sky in self.skies}
+        licences |= {texture.file.path: texture.licence for texture in self.pictures}
         return {names[path]: licence for path, licence in licences.items() if licence}
 
     def collect_rendering_settings(self) -> dict[str, Any]:
@@ -334,7 +335,7 @@ def _check_texels(recipe: Recipe) -> None:
         if any(
             name in FINISH_FACTORS for surface in surfaces for name, _ in iterate_factors(surface)
         ):
-            check_own_texels(asset.mesh)
+            check_unshared_texels(asset.mesh)
 
 
 def _find_recipe(name_or_path: str, pattern: str = "*.toml") -> Path:
@@ -538,10 +539,10 @@ def _resolve_images(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     if samples_sky and "skies" not in tables:
         raise RecipeError(path, "no environment maps to sample. Set a folder of images in [skies].")
     if "pictures" in tables:
-        tables = tables | {"pictures": import_pictures(_parse_image_folder(tables["pictures"]))}
+        tables = tables | {"pictures": import_images(_parse_image_folder(tables["pictures"]))}
     if "skies" not in tables:
         return tables
-    skies = import_skies(_parse_image_folder(tables["skies"]))
+    skies = import_environment_maps(_parse_image_folder(tables["skies"]))
     if domain and samples_sky:
         default = {"kind": "choice", "options": [sky.name for sky in skies]}
         domain = domain | {"sky": {"picture": default} | domain["sky"]}

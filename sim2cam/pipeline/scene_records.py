@@ -23,7 +23,7 @@ from sim2cam.randomize.sampling import FactorValues
 from sim2cam.randomize.sampling_context import Value
 from sim2cam.render.physics.contacts import Contact
 from sim2cam.render.physics.simulation import PhysicsCertificate
-from sim2cam.render.physics.trajectory import apply_course
+from sim2cam.render.physics.trajectory import apply_motion
 from sim2cam.scene.scene import Scene
 
 
@@ -175,7 +175,7 @@ def build_instants(record: SceneRecord, interval_s: float) -> tuple[Instant, ...
         scene = replace(
             record.scene,
             bodies=tuple(
-                body if body.is_fixed else apply_course(body, instant.bodies[body.name])
+                body if body.is_fixed else apply_motion(body, instant.bodies[body.name])
                 for body in record.scene.bodies
             ),
             cameras=tuple(

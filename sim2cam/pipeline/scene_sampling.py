@@ -21,7 +21,7 @@ from sim2cam.randomize.sampling import (
     sample_distribution,
     sample_factors,
 )
-from sim2cam.render.optics.views import find_blind_corner
+from sim2cam.render.optics.views import find_unprojectable_corner
 from sim2cam.render.physics.contacts import Contact
 from sim2cam.render.physics.simulation import DEFAULT_REST, PhysicsCertificate, simulate
 from sim2cam.render.physics.trajectory import MotionRecording
@@ -196,7 +196,7 @@ def _evaluate_candidate(candidate: _Candidate) -> SettledScene | _Rejection:
     if rejection:
         return rejection
     composed = recipe.compose_scene(values)
-    problem = find_blind_corner(composed)
+    problem = find_unprojectable_corner(composed)
     if problem is not None:
         return _Rejection(None, problem)
     recording = MotionRecording(composed) if recipe.render.sequence else None
@@ -321,7 +321,7 @@ def _build_sequence(
         cameras = tuple(
             camera.rewind_frames(steps_back, options.interval_s) for camera in settled.cameras
         )
-        scene = replace(recording.scene_at(seconds - offset_s), cameras=cameras)
-        contacts = recording.contacts_at(seconds - offset_s)
+        scene = replace(recording.get_scene(seconds - offset_s), cameras=cameras)
+        contacts = recording.get_contacts(seconds - offset_s)
         instants.append(Instant(seconds - offset_s, scene, contacts))
     return (*instants, last)

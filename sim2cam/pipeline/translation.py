@@ -118,7 +118,7 @@ class TranslationUnit:
     has_parent: bool
 
 
-def fit_plain_transfer(
+def fit_parameter_free_transfer(
     real: Dataset, method: ParameterFreeMethod, run_dir: Path, *, overwrite: bool
 ) -> None:
     """Fit a parameter-free transfer to real images and save it in a run folder.

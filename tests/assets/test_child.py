@@ -13,14 +13,14 @@ import pytest
 import trimesh
 
 from sim2cam.assets import import_process
-from sim2cam.assets.folder import asset_names
+from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
 
 PARENT = """
 import json, sys, time
 from pathlib import Path
 from sim2cam.assets import import_process
-children = import_process.Children()
+children = import_process.ImportWorker()
 started = children._start()
 children._process = started
 {before}
@@ -54,7 +54,7 @@ def ends(pid, seconds=10.0):
     return not is_there(pid)
 
 
-BUSY = "import threading; threading.Thread(target=children.ask, args=(Path('ring.stl'), Path('.')), daemon=True).start(); time.sleep(3)"
+BUSY = "import threading; threading.Thread(target=children.measure, args=(Path('ring.stl'), Path('.')), daemon=True).start(); time.sleep(3)"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -93,9 +93,9 @@ def test_an_interrupt_is_left_to_the_parent(tmp_path):
 def test_work_without_an_end_is_ended_by_the_system(tmp_path):
     code = (
         "from sim2cam.assets import import_process as i\n"
-        "i.MOST_SECONDS = i._START_SECONDS = 0.0\n"
-        "i._APART_SECONDS = {'vhacd': 0.0, 'coacd': 0.0}\n"
-        "i._limit_work()\n"
+        "i.MAX_SECONDS = i._START_SECONDS = 0.0\n"
+        "i._DECOMPOSITION_SECONDS = {'vhacd': 0.0, 'coacd': 0.0}\n"
+        "i._set_limits()\n"
         "while True: pass"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -118,16 +118,16 @@ BAD = {
 def test_no_file_stops_the_others(tmp_path):
     for name, text in (BAD | {"a.obj": SOUND, "z.obj": SOUND}).items():
         (tmp_path / name).write_text(text)
-    found = {one.name: one for one in import_assets(tmp_path, asset_names(tmp_path))}
-    assert {name for name, one in found.items() if one.facts} == {"a.obj", "z.obj"}
+    found = {one.name: one for one in import_assets(tmp_path, list_assets(tmp_path))}
+    assert {name for name, one in found.items() if one.info} == {"a.obj", "z.obj"}
     for name in ("flat.obj", "leaning.obj"):
-        assert found[name].problem == (
+        assert found[name].error == (
             f"{tmp_path / name}: is flat, and nothing without a thickness can lie on a table. Make it a "
             "solid, 0.5 mm thick or more."
         )
     for name in BAD:
-        assert found[name].problem.startswith(f"{tmp_path / name}: ")
-        assert "Error" not in found[name].problem
+        assert found[name].error.startswith(f"{tmp_path / name}: ")
+        assert "Error" not in found[name].error
 
 
 def test_what_nobody_foresaw_is_an_error_of_the_file(tmp_path, monkeypatch):
@@ -137,8 +137,8 @@ def test_what_nobody_foresaw_is_an_error_of_the_file(tmp_path, monkeypatch):
         raise ZeroDivisionError("float division by zero")
 
     monkeypatch.setattr(import_process, "parse_file", breaks)
-    found = import_process._answer(tmp_path / "a.obj", tmp_path, lambda: None)
-    assert found.problem == (
+    found = import_process._respond(tmp_path / "a.obj", tmp_path, lambda: None)
+    assert found.error == (
         f"{tmp_path / 'a.obj'}: cannot be used: its shape is none that can be measured. Repair it, or "
         "export it again."
     )

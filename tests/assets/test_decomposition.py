@@ -8,11 +8,16 @@ import pytest
 import trimesh
 
 from sim2cam.assets import decomposition
-from sim2cam.assets.convex_hull import even_spread, hull_of, spread_of, taken_apart
+from sim2cam.assets.convex_hull import (
+    compute_hull,
+    compute_inertia,
+    decompose_content,
+    uniform_inertia,
+)
 from sim2cam.assets.decomposition import decompose
-from sim2cam.assets.folder import asset_names
+from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
-from sim2cam.assets.mesh import collider_of, parse_file, read_mesh_file
+from sim2cam.assets.mesh import build_collider, parse_file, read_mesh_file
 from sim2cam.assets.mesh_cache import MeshContent
 from sim2cam.geometry.inertia import compute_center_of_mass, compute_principal_axes
 from sim2cam.geometry.poses import Pose
@@ -43,9 +48,9 @@ def cup():
 def brought_in(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cups")
     cup().export(folder / "cup.ply")
-    (found,) = import_assets(folder, asset_names(folder))
-    assert found.problem is None
-    return found.facts
+    (found,) = import_assets(folder, list_assets(folder))
+    assert found.error is None
+    return found.info
 
 
 @pytest.fixture(params=["vhacd", "coacd"])
@@ -53,19 +58,19 @@ def cut(request, monkeypatch):
     """Each of the two libraries, where it is there."""
     if request.param == "coacd":
         pytest.importorskip("coacd")
-    monkeypatch.setattr(decomposition, "decomposer", lambda: request.param)
+    monkeypatch.setattr(decomposition, "get_decomposer", lambda: request.param)
     return request.param
 
 
 @pytest.mark.usefixtures("cut")
 def test_parts_fill_the_solid_and_leave_its_hollow():
     solid = cup()
-    hull = hull_of(solid.vertices)
+    hull = compute_hull(solid.vertices)
     parts = decompose(np.array(solid.vertices), np.array(solid.faces), hull.points)
-    assert 2 < len(parts) <= decomposition.MOST_PARTS
+    assert 2 < len(parts) <= decomposition.MAX_PARTS
     whole = [trimesh.convex.convex_hull(part) for part in parts]
     assert sum(part.volume for part in whole) == pytest.approx(solid.volume, rel=0.35)
-    center = compute_center_of_mass(even_spread(parts))
+    center = compute_center_of_mass(uniform_inertia(parts))
     assert np.abs(center[:2]).max() < 2e-3
     assert center[2] == pytest.approx(solid.center_mass[2], abs=6e-3)
     inside = [[0, 0, 0.03], [0.01, 0, 0.07], [0, -0.015, 0.05]]
@@ -80,7 +85,7 @@ def test_parts_fill_the_solid_and_leave_its_hollow():
 @pytest.mark.usefixtures("cut")
 def test_parts_lie_on_a_plane_as_their_solid_does():
     solid = cup()
-    hull = hull_of(solid.vertices)
+    hull = compute_hull(solid.vertices)
     points = np.vstack(decompose(np.array(solid.vertices), np.array(solid.faces), hull.points))
     directions = np.random.default_rng(0).normal(size=(50, 3))
     for direction in directions / np.linalg.norm(directions, axis=1, keepdims=True):
@@ -117,7 +122,7 @@ def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
 
 def test_a_cup_weighs_where_it_is_not_hollow(brought_in):
     solid = cup()
-    frame, moments = compute_principal_axes(collider_of(brought_in.mesh).spread)
+    frame, moments = compute_principal_axes(build_collider(brought_in.mesh).inertia)
     assert frame.position_m == pytest.approx(solid.center_mass, abs=1e-6)
     expected = np.diag(solid.moment_inertia) / solid.volume
     assert moments == pytest.approx(expected, rel=1e-4)
@@ -132,8 +137,8 @@ def test_a_skin_that_is_half_inside_out_weighs_as_its_hull():
     both = trimesh.util.concatenate(balls)
     places, ones = np.array(both.vertices), np.ones(len(both.vertices), np.uint32)
     mesh = Mesh(places, places, places, places[:, :2], np.array(both.faces), ones)
-    found = spread_of(MeshContent(mesh, None, is_closed=True), ())
-    assert np.array_equal(found, even_spread([hull_of(places).points]))
+    found = compute_inertia(MeshContent(mesh, None, is_closed=True), ())
+    assert np.array_equal(found, uniform_inertia([compute_hull(places).points]))
 
 
 def test_a_cup_stands_on_the_table(brought_in):
@@ -151,7 +156,7 @@ def _upright(facts):
 
 
 def test_another_process_takes_a_solid_apart_alike(brought_in):
-    here = taken_apart(parse_file(Path(brought_in.mesh.path), 1000).content)
+    here = decompose_content(parse_file(Path(brought_in.mesh.path), 1000).content)
     there = read_mesh_file(brought_in.mesh)  # as a child left it in the cache
     assert len(here.parts) == brought_in.n_convex_parts > 2
     for one, other in zip(here.parts, there.parts, strict=True):

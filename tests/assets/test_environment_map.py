@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim2cam.assets import environment_map
-from sim2cam.assets.image_folder import import_skies
+from sim2cam.assets.image_folder import import_environment_maps
 from sim2cam.errors import BackendError, InputError
 from sim2cam.render.backends.emitters import render_sky_map
 from sim2cam.render.backends.mitsuba import PathTracer
@@ -276,13 +276,13 @@ def test_a_bad_sky_is_refused_by_name(tmp_path, capfd, files, message):
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError, match=re.escape(message)):
-        import_skies(tmp_path)
+        import_environment_maps(tmp_path)
     assert capfd.readouterr().err == ""  # of OpenCV's own
 
 
 def test_a_sky_that_changed_is_refused(tmp_path):
     (tmp_path / "sky.hdr").write_bytes(hdr(np.ones((8, 16, 3))))
-    (facts,) = import_skies(tmp_path)
+    (facts,) = import_environment_maps(tmp_path)
     assert facts.radiance == pytest.approx(1.0, rel=0.01)
     (tmp_path / "sky.hdr").write_bytes(hdr(2 * np.ones((8, 16, 3))))
     environment_map.read_sky.cache_clear()

@@ -9,7 +9,7 @@ import pytest
 import trimesh
 from PIL import Image
 
-from sim2cam.assets.folder import asset_names
+from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
 from sim2cam.assets.mesh_files.reader import read_solids
 from sim2cam.assets.model_files.mjcf import read_mjcf
@@ -62,7 +62,7 @@ MJCF = """\
 def test_the_same_thing_is_the_same_in_every_format(tmp_path, name, text):
     (tmp_path / "two.urdf").write_text(URDF)
     (tmp_path / name).write_text(text)
-    ours, other = (one.facts for one in import_assets(tmp_path, ["two.urdf", name]))
+    ours, other = (one.info for one in import_assets(tmp_path, ["two.urdf", name]))
     assert other.mass_kg.low == ours.mass_kg.low == 1.5
     (free,) = other.articulation.free_joints
     assert free.name == "turn"
@@ -174,7 +174,7 @@ def test_poses_of_an_sdf_may_be_in_degrees(tmp_path, word):
 def test_xml_that_is_no_model_is_no_asset(tmp_path):
     (tmp_path / "a.xml").write_text(MJCF)
     (tmp_path / "package.xml").write_text("<package/>")
-    assert asset_names(tmp_path) == ("a.xml",)
+    assert list_assets(tmp_path) == ("a.xml",)
 
 
 @pytest.mark.parametrize("up", ["X_UP", "Y_UP", "Z_UP"])
@@ -193,9 +193,9 @@ def test_collada_says_its_unit_and_what_is_up(tmp_path, up):
     (tmp_path / "a.dae").write_text(head + asset + tail)
     (found,) = import_assets(tmp_path, ["a.dae"])
     sizes = {"X_UP": (0.2, 0.1, 0.3), "Y_UP": (0.1, 0.3, 0.2), "Z_UP": (0.1, 0.2, 0.3)}
-    assert found.problem is None
+    assert found.error is None
     assert found.guessed_unit is None
-    assert found.facts.size_m == pytest.approx(sizes[up])
+    assert found.info.size_m == pytest.approx(sizes[up])
 
 
 def sdf(inside):

@@ -13,7 +13,7 @@ import pytest
 import trimesh
 from PIL import Image
 
-from sim2cam.assets.folder import asset_names
+from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n"
@@ -257,32 +257,30 @@ def corpus(tmp_path_factory):
 
 
 def test_hostile_files_harm_nobody(corpus, opened_beyond):
-    names = asset_names(corpus)
+    names = list_assets(corpus)
     assert len(names) >= 200
     assert "link.obj" not in names
     found = {}
     for one in import_assets(corpus, names):
         found[one.name] = one
-        assert (one.facts is None) == (one.problem is not None)
-        assert one.problem is None or "takes more than" not in one.problem, one  # MOST_SECONDS
-        if one.facts is None:
-            assert one.problem.startswith(
-                str(corpus / one.name.removesuffix(Path(one.name).suffix))
-            )
-            assert "Traceback" not in one.problem
+        assert (one.info is None) == (one.error is not None)
+        assert one.error is None or "takes more than" not in one.error, one  # MOST_SECONDS
+        if one.info is None:
+            assert one.error.startswith(str(corpus / one.name.removesuffix(Path(one.name).suffix)))
+            assert "Traceback" not in one.error
         else:
             values = [
-                *one.facts.low_m,
-                *one.facts.high_m,
-                one.facts.radius_m,
-                one.facts.mass_kg.low,
+                *one.info.low_m,
+                *one.info.high_m,
+                one.info.radius_m,
+                one.info.mass_kg.low,
             ]
             assert np.isfinite(values).all()
-            assert one.facts.mass_kg.low > 0
+            assert one.info.mass_kg.low > 0
     assert [one for one in names if one not in found] == []
     for number, card in enumerate(CARDS):
-        assert found[f"card{number}.obj"].problem, card
+        assert found[f"card{number}.obj"].error, card
     assert opened_beyond(corpus) == set()
-    assert "is flat" in found["plain.gltf"].problem
-    assert "is flat" not in found["cycle.gltf"].problem
+    assert "is flat" in found["plain.gltf"].error
+    assert "is flat" not in found["cycle.gltf"].error
     assert "not in its folder" in " ".join(found["texture0.obj"].repairs)

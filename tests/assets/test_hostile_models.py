@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim2cam.assets.folder import asset_names
+from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
 
 USABLE = {"sound.urdf", "chain.urdf", "massless.urdf", "massless.sdf", "massless.mjcf"}
@@ -138,20 +138,20 @@ def test_what_is_opened_elsewhere_is_seen(tmp_path, opened_beyond):
 
 
 def test_hostile_models_harm_nobody(folder, opened_beyond):
-    names = asset_names(folder)
+    names = list_assets(folder)
     assert len(names) >= 100
     found = {one.name: one for one in import_assets(folder, names)}
     assert list(found) == list(names)
     assert opened_beyond(folder) == set()
-    assert {name for name, one in found.items() if one.facts} == USABLE
+    assert {name for name, one in found.items() if one.info} == USABLE
     for name, one in found.items():
         said = any("weighs 0 kg" in words for words in one.repairs)
         assert said is name.startswith("massless"), one
-        assert not one.facts or np.isfinite(one.facts.mass_kg.high), one
-        if one.problem:
-            assert one.problem.startswith(str(folder / name).rpartition(".")[0]), one
-            assert "root:" not in one.problem, one
+        assert not one.info or np.isfinite(one.info.mass_kg.high), one
+        if one.error:
+            assert one.error.startswith(str(folder / name).rpartition(".")[0]), one
+            assert "root:" not in one.error, one
             # what is wrong with a file's XML is found with or without that package
-            assert "needs pycollada" not in one.problem or name == "large.dae", one
+            assert "needs pycollada" not in one.error or name == "large.dae", one
             for words in ("Traceback", "ended the process", "takes more than"):
-                assert words not in one.problem, one
+                assert words not in one.error, one

@@ -11,7 +11,7 @@ import pytest
 import trimesh
 
 from sim2cam.assets import import_process, user_cache
-from sim2cam.assets.folder import asset_names, category_of, read_card, unread_names
+from sim2cam.assets.folder import get_category, list_assets, list_unreadable, read_asset_card
 from sim2cam.assets.importer import import_assets
 from sim2cam.assets.mesh import read_mesh_file
 from sim2cam.errors import InputError
@@ -30,14 +30,14 @@ def folder(tmp_path):
 
 
 def only(folder, **options):
-    (found,) = import_assets(folder, asset_names(folder), **options)
+    (found,) = import_assets(folder, list_assets(folder), **options)
     return found
 
 
 def test_a_solid_is_measured(folder):
     found = only(folder, unit="mm")
-    facts = found.facts
-    assert (found.problem, found.guessed_unit, found.repairs) == (None, None, ())
+    facts = found.info
+    assert (found.error, found.guessed_unit, found.repairs) == (None, None, ())
     assert facts.size_m == pytest.approx((0.06, 0.04, 0.03))
     assert facts.center_m == pytest.approx((0, 0, 0), abs=1e-9)
     assert facts.radius_m == pytest.approx(math.hypot(*BOX) / 2000)
@@ -59,14 +59,14 @@ def test_large_numbers_are_taken_for_millimetres_and_gltf_for_metres(tmp_path):
     for name, (scale, _) in units.items():
         trimesh.creation.box(np.multiply(BOX, scale)).export(tmp_path / name)
     trimesh.creation.box((0.06, 0.03, 0.04)).export(tmp_path / "e.glb")  # whose y is up
-    *others, gltf = import_assets(tmp_path, asset_names(tmp_path))
+    *others, gltf = import_assets(tmp_path, list_assets(tmp_path))
     for found in others:
         scale, unit = units[found.name]
         assert found.guessed_unit == unit
-        assert max(found.facts.size_m) == pytest.approx(60 * scale * {"m": 1.0, "mm": 0.001}[unit])
+        assert max(found.info.size_m) == pytest.approx(60 * scale * {"m": 1.0, "mm": 0.001}[unit])
     assert gltf.guessed_unit is None
     (in_mm,) = import_assets(tmp_path, ["e.glb"], unit="mm")
-    assert in_mm.facts.size_m == gltf.facts.size_m == pytest.approx((0.06, 0.04, 0.03))
+    assert in_mm.info.size_m == gltf.info.size_m == pytest.approx((0.06, 0.04, 0.03))
 
 
 def test_a_card_says_what_a_file_does_not(folder):
@@ -76,7 +76,7 @@ def test_a_card_says_what_a_file_does_not(folder):
         "friction = { low = 0.4, high = 0.5 }\nrestitution = { low = 0.0, high = 0.1 }\n"
         "center_of_mass = [3, -2, -5]\n[keypoints]\nlid = [30, 0, 15]\n[symmetries]\nrotations_wxyz = [[0, 0, 0, 1]]\n"
     )
-    facts = only(folder, unit="mm").facts
+    facts = only(folder, unit="mm").info
     assert facts.size_m == pytest.approx((0.6, 0.4, 0.3))
     assert facts.mesh.category == "parcel"
     assert facts.mesh.keypoints == (("lid", pytest.approx((0.3, 0.0, 0.15))),)
@@ -115,12 +115,12 @@ BAD_CARDS = [
 def test_a_bad_card_is_refused_by_name(folder, text, message):
     (folder / "box.toml").write_text(text)
     found = only(folder)
-    assert found.facts is None
-    assert found.problem.startswith(f"{folder / 'box.toml'}: {message}")
+    assert found.info is None
+    assert found.error.startswith(f"{folder / 'box.toml'}: {message}")
 
 
 def test_a_size_that_nobody_throws_is_refused(folder):
-    assert only(folder, unit="m").problem == (
+    assert only(folder, unit="m").error == (
         f"{folder / 'box.stl'}: its longest side is 60 m when its numbers are in m; objects of 0.001 "
         'to 3 m can be thrown. Say unit = "mm", or another, in box.toml.'
     )
@@ -130,12 +130,12 @@ def test_keypoints_may_lie_a_little_outside(folder):
     (folder / "box.toml").write_text(
         "[keypoints]\ngrip = [0, 0, 44.9]\nfoot = [-59.9, -49.9, -44.9]"
     )
-    assert dict(only(folder).facts.mesh.keypoints)["grip"] == pytest.approx((0, 0, 0.0449))
+    assert dict(only(folder).info.mesh.keypoints)["grip"] == pytest.approx((0, 0, 0.0449))
 
 
 def test_a_model_of_a_size_that_nobody_throws_is_scaled_itself(tmp_path):
     (tmp_path / "a.urdf").write_text(LAMP.replace("1 1 1", "60 1 1"))
-    assert only(tmp_path).problem == (
+    assert only(tmp_path).error == (
         f"{tmp_path / 'a.urdf'}: its longest side is 60 m when its numbers are in m; objects of 0.001 "
         "to 3 m can be thrown. A URDF is in metres: scale what it holds."
     )
@@ -143,19 +143,19 @@ def test_a_model_of_a_size_that_nobody_throws_is_scaled_itself(tmp_path):
 
 def test_names_that_are_no_text_are_told_of(folder):
     Path(os.fsdecode(bytes(folder) + b"/m\xfcg.stl")).write_bytes((folder / "box.stl").read_bytes())
-    box, mug = import_assets(folder, asset_names(folder))
-    assert box.facts
-    assert (mug.name, mug.problem) == (
+    box, mug = import_assets(folder, list_assets(folder))
+    assert box.info
+    assert (mug.name, mug.error) == (
         "m\ufffdg.stl",
         f"{folder}/m\ufffdg.stl: its name is no UTF-8. Rename it.",
     )
 
 
 def test_categories_come_from_cards_folders_or_files():
-    assert category_of("mug.obj", AssetMetadata()) == "mug"
-    assert category_of("mugs/blue.obj", AssetMetadata()) == "mugs"
-    assert category_of("kitchen/mugs/blue.obj", AssetMetadata()) == "mugs"
-    assert category_of("mugs/blue.obj", AssetMetadata(category="cup")) == "cup"
+    assert get_category("mug.obj", AssetMetadata()) == "mug"
+    assert get_category("mugs/blue.obj", AssetMetadata()) == "mugs"
+    assert get_category("kitchen/mugs/blue.obj", AssetMetadata()) == "mugs"
+    assert get_category("mugs/blue.obj", AssetMetadata(category="cup")) == "cup"
 
 
 def test_models_of_bop_are_in_millimetres_and_have_symmetries(tmp_path):
@@ -172,14 +172,14 @@ def test_models_of_bop_are_in_millimetres_and_have_symmetries(tmp_path):
     trimesh.creation.box(np.multiply(BOX, 0.02)).export(tmp_path / "obj_000005.ply")
     found = only(tmp_path)
     assert found.guessed_unit is None
-    assert found.facts.size_m == pytest.approx((0.0012, 0.0008, 0.0006))
-    assert found.facts.symmetries.axes == ((0, 0, 1),)
-    (rotation,) = found.facts.symmetries.rotations_wxyz
+    assert found.info.size_m == pytest.approx((0.0012, 0.0008, 0.0006))
+    assert found.info.symmetries.axes == ((0, 0, 1),)
+    (rotation,) = found.info.symmetries.rotations_wxyz
     assert np.abs(rotation) == pytest.approx((0, 0, 0, 1), abs=1e-9)
     info["5"]["symmetries_discrete"][0][3] = 30.0
     (tmp_path / "models_info.json").write_text(json.dumps(info))
     with pytest.raises(InputError, match="obj_000005: a symmetry that is none about the origin"):
-        read_card(tmp_path / "obj_000005.ply")
+        read_asset_card(tmp_path / "obj_000005.ply")
 
 
 def test_a_card_beside_a_model_of_bop_is_laid_over_it(tmp_path):
@@ -194,22 +194,24 @@ def test_a_card_beside_a_model_of_bop_is_laid_over_it(tmp_path):
     card = tmp_path / "obj_000005.toml"
     card.write_text("licence = 'CC0-1.0'")
     with pytest.raises(InputError, match="a symmetry that is none about the origin"):
-        read_card(path)
+        read_asset_card(path)
     card.write_text("licence = 'CC0-1.0'\n[symmetries]\naxes = [[0, 1, 0]]")
-    assert read_card(path) == AssetMetadata(
+    assert read_asset_card(path) == AssetMetadata(
         unit="mm", licence="CC0-1.0", symmetries=Symmetries(axes=((0, 1, 0),))
     )
     info["5"]["symmetries_continuous"][0]["offset"] = [0, 0, 0]
     (tmp_path / "models_info.json").write_text(json.dumps(info))
     card.write_text("category = 'can'\nunit = 'cm'")
-    assert read_card(path) == AssetMetadata(
+    assert read_asset_card(path) == AssetMetadata(
         "can", unit="cm", symmetries=Symmetries(axes=((0, 0, 1),))
     )
 
 
 def test_what_was_brought_in_is_not_read_again(folder, monkeypatch):
     first = only(folder)
-    monkeypatch.setattr(import_process.Children, "ask", lambda *_: pytest.fail("a child was asked"))
+    monkeypatch.setattr(
+        import_process.ImportWorker, "measure", lambda *_: pytest.fail("a child was asked")
+    )
     assert only(folder) == first
 
 
@@ -217,14 +219,14 @@ def test_another_content_is_another_asset(folder):
     first = only(folder)
     trimesh.creation.box((61, 40, 30)).export(folder / "box.stl")
     second = only(folder)
-    assert second.facts.size_m[0] == pytest.approx(0.061)
-    assert second.facts.mesh.digest != first.facts.mesh.digest
+    assert second.info.size_m[0] == pytest.approx(0.061)
+    assert second.info.mesh.digest != first.info.mesh.digest
     read_mesh_file.cache_clear()
-    assert read_mesh_file(first.facts.mesh).mesh.vertices_m.max() == pytest.approx(0.03)
-    (user_cache.folder() / f"{first.facts.mesh.digest}.npz").unlink()
+    assert read_mesh_file(first.info.mesh).mesh.vertices_m.max() == pytest.approx(0.03)
+    (user_cache.get_folder() / f"{first.info.mesh.digest}.npz").unlink()
     read_mesh_file.cache_clear()
     with pytest.raises(InputError, match="is not what it was when it was brought in"):
-        read_mesh_file(first.facts.mesh)
+        read_mesh_file(first.info.mesh)
 
 
 def test_what_a_file_names_belongs_to_its_digest(tmp_path):
@@ -232,36 +234,34 @@ def test_what_a_file_names_belongs_to_its_digest(tmp_path):
     (tmp_path / "a.obj").write_text(
         "mtllib a.mtl\nusemtl m\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\n"
     )
-    red = only(tmp_path).facts.mesh.digest
-    assert only(tmp_path).facts.mesh.digest == red
+    red = only(tmp_path).info.mesh.digest
+    assert only(tmp_path).info.mesh.digest == red
     (tmp_path / "a.mtl").write_text("newmtl m\nKd 0 1 0\n")
-    assert only(tmp_path).facts.mesh.digest != red
+    assert only(tmp_path).info.mesh.digest != red
 
 
 def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(folder, monkeypatch):
     trimesh.creation.box((61, 41, 31)).export(folder / "late.stl")
-    monkeypatch.setattr(import_process, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(import_process, "MAX_SECONDS", 0.0)
     monkeypatch.setattr(import_process, "_START_SECONDS", 0.0)
     found = list(import_assets(folder, ["late.stl"]))
-    assert (
-        found[0].problem == f"{folder / 'late.stl'}: reading it takes more than 0 s. Simplify it."
-    )
+    assert found[0].error == f"{folder / 'late.stl'}: reading it takes more than 0 s. Simplify it."
     monkeypatch.undo()
-    assert next(import_assets(folder, ["late.stl"])).facts
+    assert next(import_assets(folder, ["late.stl"])).info
 
 
 def test_a_file_that_takes_too_long_to_take_apart_is_given_up(folder, monkeypatch):
     trimesh.creation.torus(30, 10).export(folder / "ring.stl")
-    monkeypatch.setattr(import_process, "_APART_SECONDS", {"vhacd": 0.0, "coacd": 0.0})
+    monkeypatch.setattr(import_process, "_DECOMPOSITION_SECONDS", {"vhacd": 0.0, "coacd": 0.0})
     (found,) = import_assets(folder, ["ring.stl"])
-    assert found.problem == (
+    assert found.error == (
         f"{folder / 'ring.stl'}: taking it apart into convex parts takes more than 0 s. Simplify it."
     )
 
 
 def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
     trimesh.creation.box((62, 42, 32)).export(folder / "last.stl")
-    start = import_process.Children._start
+    start = import_process.ImportWorker._start
     started = []
 
     def start_dying(self):
@@ -271,15 +271,15 @@ def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
         started.append(process)
         return process
 
-    monkeypatch.setattr(import_process.Children, "_start", start_dying)
-    for entry in user_cache.folder().glob("*.json"):
+    monkeypatch.setattr(import_process.ImportWorker, "_start", start_dying)
+    for entry in user_cache.get_folder().glob("*.json"):
         entry.unlink()
     first, second = import_assets(folder, ["box.stl", "last.stl"])
     path = re.escape(str(folder / "box.stl"))
     assert re.fullmatch(
-        rf"{path}: cannot be read; it ended the process \(exit code -9\)\.", first.problem
+        rf"{path}: cannot be read; it ended the process \(exit code -9\)\.", first.error
     )
-    assert second.facts
+    assert second.info
     assert len(started) == 2
 
 
@@ -290,16 +290,16 @@ def test_names_are_sorted_and_links_are_followed(tmp_path):
         path.write_text("")
     (tmp_path / "out.obj").write_text("")
     Path(tmp_path / "in/link.obj").symlink_to(tmp_path / "out.obj")
-    assert asset_names(tmp_path / "in") == ("a.PLY", "b/x.obj", "fifo.obj", "link.obj")
+    assert list_assets(tmp_path / "in") == ("a.PLY", "b/x.obj", "fifo.obj", "link.obj")
     with pytest.raises(InputError, match="no such folder"):
-        asset_names(tmp_path / "none")
+        list_assets(tmp_path / "none")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no mesh of a kind that can be read"):
-        asset_names(tmp_path / "empty")
+        list_assets(tmp_path / "empty")
     (tmp_path / "empty/arm.fbx").write_text("<robot/>")
-    assert unread_names(tmp_path / "empty") == ("arm.fbx",)
+    assert list_unreadable(tmp_path / "empty") == ("arm.fbx",)
     with pytest.raises(InputError, match=r"; arm\.fbx cannot, convert it to GLB\."):
-        asset_names(tmp_path / "empty")
+        list_assets(tmp_path / "empty")
 
 
 PART = "<robot name='l'><link name='a'><visual><geometry><mesh filename='{}'/></geometry></visual></link></robot>"
@@ -325,6 +325,6 @@ def test_meshes_that_a_model_names_are_its_parts_and_no_others(tmp_path, model, 
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / model).write_text(text)
-    assert asset_names(tmp_path) == tuple(
+    assert list_assets(tmp_path) == tuple(
         sorted([model, "in/cups/a.stl", "mugs/a.stl", "other.stl"])
     )

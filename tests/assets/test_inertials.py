@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from sim2cam.assets.importer import import_assets
-from sim2cam.assets.mesh import collider_of
+from sim2cam.assets.mesh import build_collider
 from sim2cam.assets.model_files.mjcf import read_mjcf
 from sim2cam.assets.model_files.sdf import read_sdf
 from sim2cam.assets.model_files.urdf import read_urdf
@@ -72,7 +72,7 @@ def test_every_format_tells_the_same_mass(tmp_path, name):
     (tmp_path / name).write_text(text)
     link = read(tmp_path / name).links[-1]
     (ball,) = link.visuals  # in the middle of which all of them have their frames
-    found = Pose(position_m=link.inertial.pose.position_m), link.inertial.spread()
+    found = Pose(position_m=link.inertial.pose.position_m), link.inertial.compute_inertia()
     expected = tensor_to_pseudo_inertia(0.4, TENSOR, ball.pose @ FRAME)
     assert found[0].position_m == pytest.approx((ball.pose @ FRAME).position_m)
     assert found[1] == pytest.approx(expected, abs=1e-12)
@@ -91,7 +91,7 @@ UNTOLD = {"c.urdf": urdf(""), "c.sdf": sdf("<inertial/>"), "c.mjcf": mjcf("")}
 def test_a_mass_of_0_that_is_told_is_told_of(tmp_path, name):
     (tmp_path / name).write_text((NOTHING | UNTOLD)[name])
     (found,) = import_assets(tmp_path, [name])
-    assert found.facts.mass_kg.source.startswith("assumed")
+    assert found.info.mass_kg.source.startswith("assumed")
     said = "says that it weighs 0 kg. Its mass is assumed instead."
     assert (said in found.repairs) is (name in NOTHING)
 
@@ -108,7 +108,7 @@ def test_links_of_an_sdf_weigh_what_bullet_has_them_weigh():
         for index in range(pybullet.getNumJoints(robot, physicsClientId=client)):
             name = pybullet.getJointInfo(robot, index, physicsClientId=client)[12].decode()
             facts = pybullet.getDynamicsInfo(robot, index, physicsClientId=client)
-            spread = links[name].inertial.spread()
+            spread = links[name].inertial.compute_inertia()
             assert spread[3, 3] == pytest.approx(facts[0])
             assert compute_center_of_mass(spread) == pytest.approx(facts[3], abs=1e-6)
     finally:
@@ -129,10 +129,10 @@ def test_links_weigh_together_where_their_joints_have_them(tmp_path, turned):
     (tmp_path / "two.urdf").write_text(TWO)
     (found,) = import_assets(tmp_path, ["two.urdf"])
     assert not any("inertia" in words for words in found.repairs)
-    facts = found.facts.pose_joints({"turn": float(turned)})
+    facts = found.info.pose_joints({"turn": float(turned)})
     arm = np.array([0.1, 0.1, 0.0]) if turned else np.array([0.2, 0.0, 0.0])
     center = arm / 3
-    spread = collider_of(facts.mesh).spread
+    spread = build_collider(facts.mesh).inertia
     assert compute_center_of_mass(spread) == pytest.approx(center)
     tensor = np.diag([1e-3, 2e-3, 2e-3]) + np.diag(
         [1e-3, 1e-5, 1e-3] if turned else [1e-5, 1e-3, 1e-3]
@@ -142,7 +142,7 @@ def test_links_weigh_together_where_their_joints_have_them(tmp_path, turned):
     _, moments = compute_principal_axes(spread)
     assert np.sort(moments) * 1.5 == pytest.approx(np.linalg.eigvalsh(tensor))
     if not turned:
-        assert found.facts.center_m == pytest.approx(center)
+        assert found.info.center_m == pytest.approx(center)
 
 
 DOUBT = (
@@ -170,8 +170,8 @@ def test_inertias_that_could_not_be_are_made_from_the_shape(tmp_path):
         (tmp_path / f"{name}.urdf").write_text(urdf(inertial, SHIFTED))
     for found in import_assets(tmp_path, [f"{name}.urdf" for name in PLACEHOLDERS]):
         assert found.repairs[0] == DOUBT, found.name
-        assert found.facts.mass_kg.low == 0.1
-        frame, moments = compute_principal_axes(collider_of(found.facts.mesh).spread)
+        assert found.info.mass_kg.low == 0.1
+        frame, moments = compute_principal_axes(build_collider(found.info.mesh).inertia)
         assert frame.position_m == pytest.approx((0, 0, 1))
         assert moments == pytest.approx(np.array([0.05, 0.05, 0.02]) / 12)
 

@@ -11,7 +11,7 @@ import trimesh
 from PIL import Image
 
 from sim2cam.assets.mesh import read_mesh_file
-from sim2cam.assets.mesh_cache import packed, unpacked
+from sim2cam.assets.mesh_cache import pack, unpack
 from sim2cam.assets.unwrap import MAX_TEXTURE_PX
 from sim2cam.errors import InputError, RepairWarning, SpecError
 from sim2cam.geometry.poses import Pose
@@ -465,10 +465,10 @@ def test_faces_of_single_surfaces_are_turned_like_most_of_them(tmp_path):
 
 def test_what_was_packed_isunpacked(tmp_path):
     content = quiet(textured(tmp_path))
-    again = unpacked(packed(content))
+    again = unpack(pack(content))
     assert again.is_closed == content.is_closed
     assert np.array_equal(again.colors, content.colors)
     for name, value in vars(content.mesh).items():
         assert np.array_equal(getattr(again.mesh, name), value), name
-    assert unpacked(packed(content)[:-40]) is None
-    assert unpacked(b"") is None
+    assert unpack(pack(content)[:-40]) is None
+    assert unpack(b"") is None

@@ -6,11 +6,11 @@ import pytest
 import trimesh
 from PIL import Image
 
-from sim2cam.assets.folder import asset_names
+from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
 from sim2cam.assets.mesh import read_mesh_file
-from sim2cam.assets.mesh_files.companions import Place
-from sim2cam.assets.walk import lost_links
+from sim2cam.assets.mesh_files.companions import FileLocation
+from sim2cam.assets.walk import list_broken_links
 from sim2cam.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).*has no normals")
@@ -28,7 +28,7 @@ def box(path):
 
 
 def only(folder, name=None):
-    (found,) = import_assets(folder, [name] if name else asset_names(folder))
+    (found,) = import_assets(folder, [name] if name else list_assets(folder))
     return found
 
 
@@ -45,10 +45,10 @@ def test_linked_files_and_folders_are_read_once_and_circles_end(tmp_path):
     (folder / "gone.stl").symlink_to(store / "gone.stl")
     (store / "mugs/back").symlink_to(folder)
     names = ("a/box.stl", "lone.stl", "mugs/deep/mug.stl")
-    assert asset_names(folder) == names
-    assert lost_links(folder) == ("gone.stl", "mugs/back", "self.stl", "up")
+    assert list_assets(folder) == names
+    assert list_broken_links(folder) == ("gone.stl", "mugs/back", "self.stl", "up")
     found = list(import_assets(folder, names))
-    assert [one.facts.mesh.category for one in found] == ["a", "lone", "deep"]
+    assert [one.info.mesh.category for one in found] == ["a", "lone", "deep"]
 
 
 def test_what_a_linked_mesh_names_lies_beside_it(tmp_path):
@@ -63,7 +63,7 @@ def test_what_a_linked_mesh_names_lies_beside_it(tmp_path):
     for name in ("a.obj", "all/a.obj"):
         found = only(folder, name)
         assert "is left out" not in " ".join(found.repairs)
-        assert read_mesh_file(found.facts.mesh).colors is not None
+        assert read_mesh_file(found.info.mesh).colors is not None
 
 
 def test_links_of_companions_do_not_lead_out(tmp_path):
@@ -88,7 +88,7 @@ def test_images_may_lie_beside_the_folder_of_a_mesh_within_the_folder_that_was_g
     whole, part = only(tmp_path), only(tmp_path / "meshes")
     assert "is not in its folder" not in " ".join(whole.repairs)
     assert "is not in its folder" in " ".join(part.repairs)
-    assert whole.facts.mesh.digest != part.facts.mesh.digest
+    assert whole.info.mesh.digest != part.info.mesh.digest
 
 
 @pytest.mark.parametrize("name", ["meshes/a.stl", "package://arm/meshes/a.stl"])
@@ -96,7 +96,7 @@ def test_a_model_without_the_cache_is_read_as_it_was(tmp_path, monkeypatch, name
     box(tmp_path / "arm/meshes/a.stl")
     (tmp_path / "arm/urdf").mkdir()
     (tmp_path / "arm/urdf/r.urdf").write_text(ROBOT.format(name.replace("meshes", "../meshes") if name[0] == "m" else name))  # fmt: skip
-    mesh = only(tmp_path).facts.mesh
+    mesh = only(tmp_path).info.mesh
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "another"))
     read_mesh_file.cache_clear()
     assert len(read_mesh_file(mesh).mesh.faces) == 12
@@ -130,8 +130,8 @@ def test_meshes_of_ros_packages_are_found_and_are_parts(tmp_path, name):
     (tmp_path / "arm/urdf").mkdir()
     (tmp_path / "arm/urdf/r.urdf").write_text(ROBOT.format(name))
     others = ("arm/meshes/a.stl",) if "beside" in name else ()
-    assert asset_names(tmp_path) == (*others, "arm/urdf/r.urdf")
-    assert only(tmp_path, "arm/urdf/r.urdf").facts.n_faces == 12
+    assert list_assets(tmp_path) == (*others, "arm/urdf/r.urdf")
+    assert only(tmp_path, "arm/urdf/r.urdf").info.n_faces == 12
 
 
 def test_whole_paths_are_read_within_the_folder(tmp_path):
@@ -141,9 +141,9 @@ def test_whole_paths_are_read_within_the_folder(tmp_path):
         place = str(tmp_path / "in/my a.stl")
         told = place.replace(" ", "%20") if scheme else place
         (tmp_path / "in/r.urdf").write_text(ROBOT.format(f"{scheme}{told}"))
-        assert only(tmp_path / "in").facts
+        assert only(tmp_path / "in").info
         (tmp_path / "in/r.urdf").write_text(ROBOT.format(f"{scheme}{tmp_path}/out.stl"))
-        assert "is not in its folder" in only(tmp_path / "in", "r.urdf").problem
+        assert "is not in its folder" in only(tmp_path / "in", "r.urdf").error
 
 
 def test_packages_of_ros_may_lie_where_the_environment_says(tmp_path, monkeypatch):
@@ -152,13 +152,13 @@ def test_packages_of_ros_may_lie_where_the_environment_says(tmp_path, monkeypatc
     (tmp_path / "in").mkdir()
     (tmp_path / "in/r.urdf").write_text(ROBOT.format("package://arm/meshes/a.stl"))
     absent = "the mesh 'package://arm/meshes/a.stl', which it names, is not in its folder. Put it there, or give a folder that holds both."
-    assert only(tmp_path / "in").problem == f"{tmp_path}/in/r.urdf: {absent}"
+    assert only(tmp_path / "in").error == f"{tmp_path}/in/r.urdf: {absent}"
     monkeypatch.setenv("ROS_PACKAGE_PATH", f"/nowhere{os.pathsep}{tmp_path}/ros/share")
-    assert only(tmp_path / "in").facts
+    assert only(tmp_path / "in").info
     monkeypatch.setenv("ROS_PACKAGE_PATH", str(tmp_path / "ros/share/arm"))
-    assert only(tmp_path / "in").facts
+    assert only(tmp_path / "in").info
     (tmp_path / "in/r.urdf").write_text(ROBOT.format("package://arm/../../secret.stl"))
-    assert "is not in its folder" in only(tmp_path / "in").problem
+    assert "is not in its folder" in only(tmp_path / "in").error
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_nothing_outside_of_the_folder_is_read(tmp_path, name):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/link.stl").symlink_to(tmp_path / "out.stl")
     (tmp_path / "in/r.urdf").write_text(ROBOT.format(name))
-    problem = only(tmp_path / "in", "r.urdf").problem
+    problem = only(tmp_path / "in", "r.urdf").error
     assert "is not in its folder" in problem or "is of no kind that can be read" in problem
 
 
@@ -180,7 +180,7 @@ def test_another_case_is_looked_for_within_the_folder_alone(tmp_path):
     (tmp_path / "Out.png").touch()
     (tmp_path / "in/A.png").touch()
     (tmp_path / "in/a.obj").touch()
-    place = Place(tmp_path / "in/a.obj", tmp_path / "in")
+    place = FileLocation(tmp_path / "in/a.obj", tmp_path / "in")
     assert place.find("a.PNG") == tmp_path / "in/A.png"
     assert place.find("../in/a.png") == tmp_path / "in/A.png"
     for name in (

@@ -87,7 +87,7 @@ def test_colors_are_read_whatever_their_kind_and_name(tmp_path, form, kind, most
     (solid,), _ = read(
         tmp_path, ply(form, [*XYZ, *((kind, name) for name in names.split())], rows, FACES)
     )
-    assert solid.paint.tolist() == [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 102, 51]]
+    assert solid.vertex_colors.tolist() == [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 102, 51]]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -96,7 +96,7 @@ def test_faces_may_have_colours_and_places_of_their_own(tmp_path, form):
     face = [("uchar", "red"), ("uchar", "green"), ("uchar", "blue")]
     colors = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (9, 9, 9)]
     (solid,), _ = read(tmp_path, ply(form, XYZ, PLACES, FACES, face=face, face_rows=colors))
-    assert solid.paint[solid.faces[:, 0]].tolist() == [list(color) for color in colors]
+    assert solid.vertex_colors[solid.faces[:, 0]].tolist() == [list(color) for color in colors]
     if form == "ascii":
         face = [("list uchar float", "texcoord")]
         rows = [(6, n, 0, n, 1, 1, 0) for n in range(4)]

@@ -90,4 +90,6 @@ def test_faces_places_and_colours_are_those_that_were_written(tmp_path, kind, me
         if suffix in ("glb", "gltf"):  # which are linear there
             return
         expected = corners_of(mesh.vertices @ upright.T, mesh.faces, colors)
-        assert corners_of(solid.vertices, solid.faces, solid.paint.astype(float)) == expected
+        assert (
+            corners_of(solid.vertices, solid.faces, solid.vertex_colors.astype(float)) == expected
+        )

@@ -183,7 +183,9 @@ def test_a_line_that_is_no_table_is_told(native, text, problem):
 
 def test_a_data_set_without_samples_is_told(native):
     shutil.rmtree(native / "shards")
-    with pytest.raises(InputError, match=r"the dataset has no samples\. Run its command again with --resume"):
+    with pytest.raises(
+        InputError, match=r"the dataset has no samples\. Run its command again with --resume"
+    ):
         read_dataset(native)
 
 

@@ -95,8 +95,14 @@ BAD_TABLES = [
     ("image,dya\n" + ROWS, "has no column 'day'. Did you mean 'dya'? Allowed: dya, image"),
     ("photo,day\n" + ROWS, "has no column 'image'. Allowed: day, photo"),
     ("image,day\n" + ROWS.replace(",x", ",", 1), f"day of image {NAMES[0]} is empty. Fill it in."),
-    ("image,day\n" + ROWS + NAMES[0] + ",y\n", f"image {NAMES[0]} has two values of day: x and y. Keep one."),
-    ("image,day\n" + NAMES[0] + ",x\n", f"3 of 4 images have no row (first: {NAMES[1]}). Add them."),
+    (
+        "image,day\n" + ROWS + NAMES[0] + ",y\n",
+        f"image {NAMES[0]} has two values of day: x and y. Keep one.",
+    ),
+    (
+        "image,day\n" + NAMES[0] + ",x\n",
+        f"3 of 4 images have no row (first: {NAMES[1]}). Add them.",
+    ),
 ]
 
 

@@ -139,9 +139,7 @@ def test_a_folder_of_other_things_is_never_touched(tmp_path, tiny, choice, stran
 def test_overwrite_refuses_a_stranger_inside_a_data_set(native, tiny):
     (native / "photo.jpg").write_bytes(b"mine")
     before = content(native)
-    with pytest.raises(
-        OutputError, match=r"contains 'photo\.jpg', which is not part of a dataset"
-    ):
+    with pytest.raises(OutputError, match=r"contains 'photo\.jpg', which is not part of a dataset"):
         prepare_folder(native, tiny.header(), resume=False, overwrite=True)
     assert content(native) == before
 

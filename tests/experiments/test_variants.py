@@ -191,9 +191,7 @@ def test_best_transfer_is_selected_once(recipe, photos, tmp_path, capsys, monkey
     )
 
 
-NO_POINTS = (
-    "randomized: no object has keypoints to learn. Render with keypoints in --channels"
-)
+NO_POINTS = "randomized: no object has keypoints to learn. Render with keypoints in --channels"
 
 
 def test_failing_variants_are_reported_and_others_run(recipe, photos, tmp_path, capsys):

@@ -60,9 +60,7 @@ def test_broken_files_are_refused(tmp_path):
     headless = json.dumps({"w": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
     for broken in (whole[:-1], whole[:40], b"", len(headless).to_bytes(8, "little") + headless):
         path.write_bytes(broken)
-        with pytest.raises(
-            CheckpointError, match=r"damaged checkpoint .* Run with --overwrite"
-        ):
+        with pytest.raises(CheckpointError, match=r"damaged checkpoint .* Run with --overwrite"):
             load_checkpoint(path, {})
 
 

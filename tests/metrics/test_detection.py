@@ -257,7 +257,11 @@ def test_compare_is_paired_over_images():
             "set: image x has no labels to score against. Label or remove it.",
         ),
         (captures(image("x")), {}, "set: image x has no predictions. Predict all images."),
-        (captures(image("x")), {"x": ()}, "set: no labelled object to score against. Add labelled images."),
+        (
+            captures(image("x")),
+            {"x": ()},
+            "set: no labelled object to score against. Add labelled images.",
+        ),
         (
             captures(image("x", ("a", (0, 0, 9, 9)))),
             {"x": (Detection("d", (0, 0, 9, 9), 0.5),)},

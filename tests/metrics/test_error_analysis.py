@@ -165,7 +165,9 @@ def test_boxes_that_are_shares_or_outside_their_pictures_are_told():
     shares = {"x": (Detection("a", (0.1, 0.1, 0.5, 0.5), 0.9),), "y": ()}
     assert "no coordinate of the detected boxes exceeds 0.5" in find_box_warning(right, shares)
     small = captures(image("x", label("a", (0.1, 0.1, 0.5, 1.0))))
-    assert "no coordinate of the labelled boxes exceeds 1:" in find_box_warning(small, {"x": found["x"]})
+    assert "no coordinate of the labelled boxes exceeds 1:" in find_box_warning(
+        small, {"x": found["x"]}
+    )
     away = {"x": found["x"], "y": (Detection("a", (5000, 10, 5050, 50), 0.9),)}
     assert find_box_warning(right, away) == (
         "1 of 2 detected boxes lie outside their images, e.g. in y. Check the image size and that boxes are x, y, "

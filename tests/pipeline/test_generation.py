@@ -275,7 +275,9 @@ def test_sample_records_depth_convention(plain):
 
 
 def test_scene_that_never_rests_fails(monkeypatch):
-    monkeypatch.setattr(scene_sampling, "find_blind_corner", lambda _scene: "the lens folds back")
+    monkeypatch.setattr(
+        scene_sampling, "find_unprojectable_corner", lambda _scene: "the lens folds back"
+    )
     with pytest.raises(
         SceneError, match=r"did not come to rest in 20 consecutive attempts \(last: the lens folds"
     ):

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.assets.image_folder import import_pictures
+from sim2cam.assets.image_folder import import_images
 from sim2cam.data.reader import read_header
 from sim2cam.errors import InputError
 from sim2cam.pipeline.generation import generate
@@ -52,7 +52,7 @@ def folder(tmp_path):
 
 
 def test_texture_is_upright_with_given_width(folder):
-    (facts,) = import_pictures(folder / "photos")
+    (facts,) = import_images(folder / "photos")
     assert facts.color == pytest.approx((0.5, 0.5, 0.5))
     color_at = make_color_sampler(
         Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file)
@@ -105,7 +105,7 @@ def test_dataset_records_texture_and_licence(folder):
 
 
 def test_changed_texture_is_refused(folder):
-    (facts,) = import_pictures(folder / "photos")
+    (facts,) = import_images(folder / "photos")
     (folder / "photos/oak.png").write_bytes(quarters() + b"more")
     load_linear_image.cache_clear()
     texture = Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file)

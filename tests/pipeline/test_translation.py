@@ -27,7 +27,7 @@ from sim2cam.pipeline import translation
 from sim2cam.pipeline.translation import (
     Certification,
     apply_transfer,
-    fit_plain_transfer,
+    fit_parameter_free_transfer,
     list_image_pairs,
     read_certificate,
     train_network,
@@ -67,7 +67,7 @@ def digests(root):
 @pytest.fixture(scope="module")
 def reinhard(coco, tmp_path_factory):
     run = tmp_path_factory.mktemp("runs") / "reinhard"
-    fit_plain_transfer(read_real_images(coco), "reinhard", run, overwrite=False)
+    fit_parameter_free_transfer(read_real_images(coco), "reinhard", run, overwrite=False)
     return run
 
 
@@ -99,9 +99,9 @@ def test_workers_and_resume_do_not_change_bytes(reinhard, sim, tmp_path):
 def test_refitted_transfer_translates(sim, coco, tmp_path):
     captures, run = read_real_images(coco), tmp_path / "run"
     for method in ("reinhard", "mkl"):
-        fit_plain_transfer(captures, method, run, overwrite=True)
+        fit_parameter_free_transfer(captures, method, run, overwrite=True)
         apply(run, sim.take(2), tmp_path / method)
-        fit_plain_transfer(captures, method, tmp_path / f"new {method}", overwrite=False)
+        fit_parameter_free_transfer(captures, method, tmp_path / f"new {method}", overwrite=False)
         apply(tmp_path / f"new {method}", sim.take(2), tmp_path / f"as {method}")
         assert digests(tmp_path / method) == digests(tmp_path / f"as {method}")
     assert digests(tmp_path / "reinhard") != digests(tmp_path / "mkl")
@@ -149,17 +149,19 @@ def test_translator_is_trained_and_applied(coco, sim, tmp_path):
 def test_too_few_real_images_are_refused(coco, tmp_path):
     few = read_real_images(coco).take(19)
     with pytest.raises(InputError, match="19 real images; a transfer needs at least 20"):
-        fit_plain_transfer(few, "fourier", tmp_path / "run", overwrite=False)
+        fit_parameter_free_transfer(few, "fourier", tmp_path / "run", overwrite=False)
 
 
 def test_used_run_folder_is_refused(reinhard, coco):
     with pytest.raises(OutputError, match=r"is not empty. Add --overwrite"):
-        fit_plain_transfer(read_real_images(coco), "reinhard", reinhard, overwrite=False)
+        fit_parameter_free_transfer(read_real_images(coco), "reinhard", reinhard, overwrite=False)
 
 
 def test_other_transfer_does_not_resume(reinhard, coco, sim, tmp_path):
     apply(reinhard, sim.take(4), tmp_path / "adapted")
-    fit_plain_transfer(read_real_images(coco), "fourier", tmp_path / "fourier", overwrite=False)
+    fit_parameter_free_transfer(
+        read_real_images(coco), "fourier", tmp_path / "fourier", overwrite=False
+    )
     with pytest.raises(OutputError, match="holds another dataset: transfer_digest is"):
         apply(tmp_path / "fourier", sim.take(4), tmp_path / "adapted", resume=True)
 
@@ -407,7 +409,9 @@ def test_broken_channel_fails_before_removal(reinhard, foreign, tmp_path):
 def test_video_is_one_sequence(coco, sim, tmp_path, monkeypatch):
     """Check that a static video has no flicker, also across shards."""
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
-    fit_plain_transfer(read_real_images(coco), "style", tmp_path / "style", overwrite=False)
+    fit_parameter_free_transfer(
+        read_real_images(coco), "style", tmp_path / "style", overwrite=False
+    )
     still = images.read_rgb(sim.samples[0].rgb)
     height, width = still.shape[:2]
     film = cv2.VideoWriter(

@@ -8,9 +8,9 @@ from sim2cam.randomize.illuminants import (
     compute_air_mass,
     compute_blackbody_color,
     compute_daylight,
+    compute_direction,
     compute_sun_position,
     compute_tint,
-    direction_vector,
 )
 
 # chromaticities of the Planckian locus: CIE illuminant A, and Wyszecki and Stiles' table
@@ -76,6 +76,6 @@ def test_clear_skies_are_bluer_than_overcast_ones():
 
 
 def test_directions_are_unit_vectors():
-    assert direction_vector(math.pi / 6, math.pi / 2) == pytest.approx(
+    assert compute_direction(math.pi / 6, math.pi / 2) == pytest.approx(
         (0, math.cos(math.pi / 6), 0.5)
     )

@@ -124,5 +124,7 @@ def test_texture_families_are_listed_once():
     ],
 )
 def test_shapes_without_a_size_are_refused(make, message):
-    with pytest.raises(SpecError, match=f"^{re.escape(message)} Sizes must be finite and above 0\\.$"):
+    with pytest.raises(
+        SpecError, match=f"^{re.escape(message)} Sizes must be finite and above 0\\.$"
+    ):
         make()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim2cam.assets.finish import check_own_texels, file_finish
+from sim2cam.assets.finish import check_unshared_texels, compute_file_maps
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -117,7 +117,7 @@ def test_relief_and_wear_lie_on_an_image_from_a_file(make, crate):
 def test_wear_runs_on_from_side_to_side(crate):
     """At an edge of the cube, texels of both sides are worn alike, wherever they are in the picture."""
     asset = crate()
-    found = file_finish(asset, Material(FBM, 0.4, wear=Wear(dust=0.9)))
+    found = compute_file_maps(asset, Material(FBM, 0.4, wear=Wear(dust=0.9)))
     from sim2cam.assets.mesh import read_mesh_file
 
     places = map_mesh_texels(read_mesh_file(asset).mesh, found.roughness.shape).positions_m
@@ -143,12 +143,12 @@ def test_what_shares_texels_is_refused_with_its_reason(make, crate):
         "of its surface."
     )
     for refused in (
-        lambda: check_own_texels(asset),
+        lambda: check_unshared_texels(asset),
         lambda: build_texture_set(replace(body, material=Material(FBM, 0.4, wear=Wear(dust=0.5)))),
     ):
         with pytest.raises(InputError, match=re.escape(message).replace("100%", r"\d+%")):
             refused()
-    check_own_texels(crate())
+    check_unshared_texels(crate())
 
 
 def test_recipes_refuse_it_when_they_are_loaded(crate, tmp_path):
@@ -246,7 +246,7 @@ def test_colors_of_vertices_wear_too(make, tmp_path):
     block.visual.vertex_colors = np.tile([200, 30, 30, 255], (8, 1))
     block.export(tmp_path / "block.ply")
     asset = MeshFile(str(tmp_path / "block.ply"), "block")
-    check_own_texels(asset)
+    check_unshared_texels(asset)
     body = make.body("block", asset, (0.0, 0.0, 0.1))
     worn = build_texture_set(replace(body, material=Material(FBM, 0.4, wear=Wear(dust=0.9))))
     assert max(worn.colors.shape) == 256

@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.assets.mesh_files.companions import Companions
+from sim2cam.assets.mesh_files.companions import CompanionFiles
 from sim2cam.assets.mesh_files.raw_mesh import warn
-from sim2cam.assets.mesh_files.submesh import Solid
-from sim2cam.assets.model_files.xml_file import local_name, number, read_xml
+from sim2cam.assets.mesh_files.submesh import Submesh
+from sim2cam.assets.model_files.xml_file import get_local_name, parse_number, read_xml
 from sim2cam.errors import InputError, suggest_name
 
-_MOST_BYTES = 64 * 2**20
-_LEAST_UNIT_M = 1e-6
-_UPRIGHT = {
+_MAX_BYTES = 64 * 2**20
+_MIN_UNIT_M = 1e-6
+_UP_ROTATIONS = {
     "X_UP": ((0, -1, 0), (1, 0, 0), (0, 0, 1)),
     "Y_UP": ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
     "Z_UP": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
 }
 
 
-def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
+def read_collada(files: CompanionFiles, *, colored: bool) -> list[Submesh]:
     """Return all meshes of a COLLADA file's scene.
 
     Args:
@@ -39,16 +39,18 @@ def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
     """
     import trimesh
 
-    turn = _upright(files.path)
+    turn = _read_up_rotation(files.path)
 
     class Beside:
         """Hand out the files that may be read."""
 
         def get(self, name: str) -> bytes:
-            found_name = name if files.place.find(name) else unquote(name.removeprefix("file://"))
-            if not colored or files.image(found_name) is None:  # trimesh does not report it
+            found_name = (
+                name if files.location.find(name) else unquote(name.removeprefix("file://"))
+            )
+            if not colored or files.read_image(found_name) is None:  # trimesh does not report it
                 raise FileNotFoundError(name)
-            return files.take(found_name) or b""
+            return files.read_optional(found_name) or b""
 
     with images.allow_large_textures():
         scene = trimesh.load_scene(
@@ -57,16 +59,16 @@ def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
     nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
     placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
     found = [
-        (_solid(mesh, colored=colored), matrix)
+        (_convert_mesh(mesh, colored=colored), matrix)
         for mesh, matrix in placed
         if isinstance(mesh, trimesh.Trimesh) and len(mesh.faces)
     ]
-    if colored and any(map(_is_clear, scene.geometry.values())):
+    if colored and any(map(_is_transparent, scene.geometry.values())):
         warn(files.path, "has materials that let light through. They are drawn opaque.")
-    return [solid.moved(turn @ matrix) for solid, matrix in found]
+    return [solid.transform(turn @ matrix) for solid, matrix in found]
 
 
-def _solid(mesh: Any, *, colored: bool) -> Solid:
+def _convert_mesh(mesh: Any, *, colored: bool) -> Submesh:
     """Return a mesh of trimesh's as one of ours."""
     # reading the attribute would compute normals that the file lacks
     has_normals = "vertex_normals" in mesh._cache
@@ -80,7 +82,7 @@ def _solid(mesh: Any, *, colored: bool) -> Solid:
         paint = np.array(visual.vertex_colors[:, :3], np.uint8)
     elif (factor := getattr(material, "baseColorFactor", None)) is not None:
         color = (int(factor[0]), int(factor[1]), int(factor[2]))
-    return Solid(
+    return Submesh(
         np.array(mesh.vertices, np.float64),
         np.array(mesh.faces, np.int64),
         np.array(mesh.vertex_normals, np.float64) if has_normals else None,
@@ -88,15 +90,15 @@ def _solid(mesh: Any, *, colored: bool) -> Solid:
         image if colored else None,
         paint if colored else None,
         color if colored else None,
-    ).trimmed()
+    ).drop_unused_vertices()
 
 
-def _is_clear(mesh: Any) -> bool:
+def _is_transparent(mesh: Any) -> bool:
     material = getattr(getattr(mesh, "visual", None), "material", None)
     return getattr(material, "alphaMode", None) in ("BLEND", "MASK")
 
 
-def _upright(path: Path) -> NDArray[np.float64]:
+def _read_up_rotation(path: Path) -> NDArray[np.float64]:
     """Return the way (4, 4) of a COLLADA file's numbers to metres with z up.
 
     The file is read with all caution here: pycollada's parser follows whatever XML says.
@@ -104,21 +106,23 @@ def _upright(path: Path) -> NDArray[np.float64]:
     Raises:
         InputError: it cannot be read, or pycollada is not there.
     """
-    root = read_xml(path, _MOST_BYTES)
-    if local_name(root) != "COLLADA":
-        problem = f"no COLLADA: it begins with <{local_name(root)[:40]}>, not with <COLLADA>."
+    root = read_xml(path, _MAX_BYTES)
+    if get_local_name(root) != "COLLADA":
+        problem = f"no COLLADA: it begins with <{get_local_name(root)[:40]}>, not with <COLLADA>."
         raise InputError(path, problem)
     if importlib.util.find_spec("collada") is None:
         raise InputError(path, 'needs pycollada. Run pip install "sim2cam[assets]".')
-    facts = {local_name(fact): fact for one in root if local_name(one) == "asset" for fact in one}
+    facts = {
+        get_local_name(fact): fact for one in root if get_local_name(one) == "asset" for fact in one
+    }
     found = np.eye(4)
     up = (facts["up_axis"].text or "").strip() if "up_axis" in facts else "Y_UP"
-    if up not in _UPRIGHT:
-        raise InputError(path, f"up_axis is '{up[:20]}'. {suggest_name(up, _UPRIGHT)}.")
-    found[:3, :3] = _UPRIGHT[up]
+    if up not in _UP_ROTATIONS:
+        raise InputError(path, f"up_axis is '{up[:20]}'. {suggest_name(up, _UP_ROTATIONS)}.")
+    found[:3, :3] = _UP_ROTATIONS[up]
     if "unit" in facts:
-        metres = number(facts["unit"].get("meter", "1"), "meter of its unit", path)
-        if not _LEAST_UNIT_M < metres < 1 / _LEAST_UNIT_M:
+        metres = parse_number(facts["unit"].get("meter", "1"), "meter of its unit", path)
+        if not _MIN_UNIT_M < metres < 1 / _MIN_UNIT_M:
             raise InputError(path, f"one unit of it is {metres:g} m.")
         found[:3, :3] *= metres
     return found

@@ -18,11 +18,11 @@ from sim2cam.errors import InputError
 MAX_BYTES = 256 * 2**20
 """Larger files are not opened."""
 
-_MOST_LISTED = 20_000  # entries of a folder in which another spelling is looked for
+_MAX_LISTED = 20_000  # entries of a folder in which another spelling is looked for
 
 
 @dataclass(frozen=True)
-class Place:
+class FileLocation:
     """Where a file lies, and which folders may hold what it names.
 
     Attributes:
@@ -42,7 +42,7 @@ class Place:
         real = [Path(os.path.realpath(one)) for one in (self.root, *reversed(between))]
         return tuple(dict.fromkeys((*real, beyond)))
 
-    def top_of(self, path: Path) -> Path:
+    def get_top(self, path: Path) -> Path:
         """Return the first of the folders that holds a file."""
         return next((top for top in self.tops if path.is_relative_to(top)), path.parent)
 
@@ -66,31 +66,31 @@ class Place:
 
     def find_in(self, folder: Path, name: str) -> Path | None:
         """Return the file of a name in a folder; None as ``find`` does."""
-        return found_within(folder, name, self.tops)
+        return find_within(folder, name, self.tops)
 
-    def relative(self, path: Path) -> str:
+    def get_relative_path(self, path: Path) -> str:
         """Return a path from the folder of the file."""
         return Path(os.path.relpath(path, os.path.realpath(self.path.parent))).as_posix()
 
 
-def found_within(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
+def find_within(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
     """Return the file of a name in a folder; None if there is none within any of the real ``tops``."""
     unquoted = name.strip().strip("\"'")
     slashed = unquoted.replace("\\", "/")
     for spelling in dict.fromkeys((name.strip(), unquoted, slashed)):
         try:
-            if (found := Path(os.path.realpath(folder / spelling))) and _may_be_read(found, tops):
+            if (found := Path(os.path.realpath(folder / spelling))) and _is_readable(found, tops):
                 return found
         except (OSError, ValueError):  # no name that a file can have
             continue
-    return _in_another_case(Path(os.path.realpath(folder)), slashed, tops)
+    return _find_case_insensitive(Path(os.path.realpath(folder)), slashed, tops)
 
 
-def _may_be_read(path: Path, tops: Sequence[Path]) -> bool:
+def _is_readable(path: Path, tops: Sequence[Path]) -> bool:
     return any(path.is_relative_to(top) for top in tops) and is_file(path)
 
 
-def _in_another_case(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
+def _find_case_insensitive(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
     """Return the only file of a name, whatever its case; None if there is none or several."""
     target = Path(os.path.normpath(folder / name))
     top = next((top for top in tops if target.is_relative_to(top)), None)
@@ -98,33 +98,33 @@ def _in_another_case(folder: Path, name: str, tops: Sequence[Path]) -> Path | No
         return None
     places = [top]
     for part in target.relative_to(top).parts:
-        places = [place / other for place in places for other in _named_like(place, part)]
+        places = [place / other for place in places for other in _suggest_names(place, part)]
     found = [Path(os.path.realpath(place)) for place in places]
-    return found[0] if len(found) == 1 and _may_be_read(found[0], tops) else None
+    return found[0] if len(found) == 1 and _is_readable(found[0], tops) else None
 
 
-def _named_like(folder: Path, name: str) -> list[str]:
+def _suggest_names(folder: Path, name: str) -> list[str]:
     """Return the entries of a folder with a name; if there are none, those that differ in case alone."""
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry, _ in zip(entries, range(_MOST_LISTED), strict=False)]
+            names = [entry.name for entry, _ in zip(entries, range(_MAX_LISTED), strict=False)]
     except (OSError, ValueError):
         return []
     return [name] if name in names else [one for one in names if one.lower() == name.lower()]
 
 
 @dataclass
-class Companions:
+class CompanionFiles:
     """The files that one mesh file is read from.
 
     Attributes:
-        place: of the mesh file.
+        location: of the mesh file.
         data: what the mesh file holds.
         hashes: SHA-256 of each file that was read, by its path from the folder of the mesh file.
         missing: names of files that were not there.
     """
 
-    place: Place
+    location: FileLocation
     data: bytes = field(init=False)
     hashes: dict[str, str] = field(init=False, default_factory=dict)
     missing: list[str] = field(init=False, default_factory=list)
@@ -132,7 +132,7 @@ class Companions:
     @property
     def path(self) -> Path:
         """The mesh file."""
-        return self.place.path
+        return self.location.path
 
     def __post_init__(self) -> None:
         try:
@@ -143,31 +143,31 @@ class Companions:
 
     def read(self, name: str) -> bytes | None:
         """Return what a file holds that the mesh file names; None, with a warning, if there is none."""
-        data = self.take(name)
+        data = self.read_optional(name)
         if data is None:
-            warn(self.path, f"{absent(name)} It is left out.")
+            warn(self.path, f"{is_absent(name)} It is left out.")
         return data
 
-    def take(self, name: str) -> bytes | None:
+    def read_optional(self, name: str) -> bytes | None:
         """Return what a file holds that the mesh file names; None if there is none."""
-        found = self.place.find_companion(name)
+        found = self.location.find_companion(name)
         try:
-            data = None if found is None else bounded(found)
+            data = None if found is None else read_bounded(found)
         except OSError:  # whose it may be
             data = None
         if found is None or data is None:
             if name not in self.missing:
                 self.missing.append(name)
             return None
-        self.hashes[self.place.relative(found)] = hashlib.sha256(data).hexdigest()
+        self.hashes[self.location.get_relative_path(found)] = hashlib.sha256(data).hexdigest()
         return data
 
-    def image(self, name: str) -> Any:
+    def read_image(self, name: str) -> Any:
         """Return an image that the mesh file names; None, with a warning, if it cannot be read."""
         data = self.read(name)
-        return None if data is None else self.decoded(data, f"'{name}'")
+        return None if data is None else self.decode_image(data, f"'{name}'")
 
-    def decoded(self, data: bytes, name: str) -> Any:
+    def decode_image(self, data: bytes, name: str) -> Any:
         """Return the image of an image file; None, with a warning, if it is of no known kind.
 
         Raises:
@@ -182,17 +182,17 @@ class Companions:
         return image
 
 
-def bounded(path: Path) -> bytes | None:
+def read_bounded(path: Path) -> bytes | None:
     """Return what a file holds; None of one that is too large."""
     return None if path.stat().st_size > MAX_BYTES else path.read_bytes()
 
 
-def absent(name: str) -> str:
+def is_absent(name: str) -> str:
     """Return that a file is missing, as a sentence."""
     return f"'{name.strip()}', which it names, is not in its folder."
 
 
-def decoded(data: bytes) -> str:
+def decode_image(data: bytes) -> str:
     """Return the text of a file with Unix line ends; decode as Latin-1 if it is not UTF-8."""
     try:
         text = data.decode("utf-8-sig")

@@ -8,86 +8,86 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from sim2cam.assets.mesh_files.companions import Companions
+from sim2cam.assets.mesh_files.companions import CompanionFiles
 from sim2cam.assets.mesh_files.gltf_data import GltfData
-from sim2cam.assets.mesh_files.gltf_materials import Materials
-from sim2cam.assets.mesh_files.submesh import Solid
+from sim2cam.assets.mesh_files.gltf_materials import GltfMaterials
+from sim2cam.assets.mesh_files.submesh import Submesh
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_UPRIGHT = np.array([[1.0, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
+_Z_UP = np.array([[1.0, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
 """The way (4, 4) of its numbers to those with z up."""
 _TRIANGLES, _STRIP, _FAN = 4, 5, 6
 _INSTANCES = "EXT_mesh_gpu_instancing"
 _DRACO = "KHR_draco_mesh_compression"
 
 
-def read_gltf(files: Companions, most_faces: int, *, colored: bool) -> list[Solid]:
+def read_gltf(files: CompanionFiles, max_faces: int, *, colored: bool) -> list[Submesh]:
     """Return all meshes of a glTF file's scene.
 
     Args:
         files: the file and its companions.
-        most_faces: where there are more triangles, no more meshes are read.
+        max_faces: where there are more triangles, no more meshes are read.
         colored: whether its colours are read.
 
     Raises:
         InputError: the file breaks the format, or needs an extension that is not read.
     """
     data = GltfData(files)
-    materials = Materials(data, colored=colored)
-    known: dict[int, list[Solid]] = {}
-    solids: list[Solid] = []
+    materials = GltfMaterials(data, colored=colored)
+    known: dict[int, list[Submesh]] = {}
+    solids: list[Submesh] = []
     count = 0
-    for node, matrix in _placed(data):
+    for node, matrix in _place_nodes(data):
         if "mesh" not in node:
             continue
         if _INSTANCES in (node.get("extensions") or {}):
-            raise data.wrong(f"{_INSTANCES} is not read. Export it without instances.")
+            raise data.error(f"{_INSTANCES} is not read. Export it without instances.")
         if "skin" in node or node.get("weights"):
             materials.warn(
                 "its skins and morphs are not applied: it has the shape of its vertices."
             )
-        mesh = data.row("meshes", node["mesh"])
+        mesh = data.get_item("meshes", node["mesh"])
         if node["mesh"] not in known:
-            known[node["mesh"]] = _solids(data, mesh, materials)
-        for solid in known[node["mesh"]] if count <= most_faces else ():
-            solids.append(solid.moved(_UPRIGHT @ matrix))
+            known[node["mesh"]] = _read_mesh(data, mesh, materials)
+        for solid in known[node["mesh"]] if count <= max_faces else ():
+            solids.append(solid.transform(_Z_UP @ matrix))
             count += len(solid.faces)
-    materials.warn_of_others()
+    materials.report_unused()
     return solids
 
 
-def _placed(data: GltfData) -> list[tuple[dict[str, Any], Floats]]:
+def _place_nodes(data: GltfData) -> list[tuple[dict[str, Any], Floats]]:
     """Return the nodes of the scene, and the way (4, 4) of each to the scene."""
-    nodes = data.rows("nodes")
-    children = {child for node in nodes for child in _indices(data, node, "children")}
+    nodes = data.get_list("nodes")
+    children = {child for node in nodes for child in _read_indices(data, node, "children")}
     roots = [index for index in range(len(nodes)) if index not in children]
-    if data.rows("scenes"):
-        roots = _indices(data, data.row("scenes", data.header.get("scene", 0)), "nodes")
+    if data.get_list("scenes"):
+        roots = _read_indices(data, data.get_item("scenes", data.header.get("scene", 0)), "nodes")
     found: list[tuple[dict[str, Any], Floats]] = []
     seen: set[int] = set()
     waiting = [(index, np.eye(4)) for index in reversed(roots)]
     while waiting:
         index, before = waiting.pop()
-        node = data.row("nodes", index)
+        node = data.get_item("nodes", index)
         if index in seen:
-            raise data.wrong(f"nodes[{index}] is reached twice; nodes of glTF are trees.")
+            raise data.error(f"nodes[{index}] is reached twice; nodes of glTF are trees.")
         seen.add(index)
-        matrix = before @ _matrix(data, node, index)
+        matrix = before @ _read_matrix(data, node, index)
         found.append((node, matrix))
-        waiting += [(child, matrix) for child in reversed(_indices(data, node, "children"))]
+        waiting += [(child, matrix) for child in reversed(_read_indices(data, node, "children"))]
     return found
 
 
-def _indices(data: GltfData, owner: dict[str, Any], key: str) -> list[int]:
+def _read_indices(data: GltfData, owner: dict[str, Any], key: str) -> list[int]:
     found = owner.get(key, [])
     if not isinstance(found, list) or not all(isinstance(one, int) for one in found):
-        raise data.wrong(f"'{key}' is no list of numbers.")
+        raise data.error(f"'{key}' is no list of numbers.")
     return found
 
 
-def _matrix(data: GltfData, node: dict[str, Any], index: int) -> Floats:
+def _read_matrix(data: GltfData, node: dict[str, Any], index: int) -> Floats:
     """Return the way (4, 4) of a node's numbers to those of its parent."""
     try:
         if "matrix" in node:
@@ -99,60 +99,60 @@ def _matrix(data: GltfData, node: dict[str, Any], index: int) -> Floats:
             matrix[:3, :3] = Rotation.from_quat(turn).as_matrix() * scale
             matrix[:3, 3] = np.array(node.get("translation", (0, 0, 0)), np.float64).reshape(3)
     except (TypeError, ValueError):
-        raise data.wrong(f"nodes[{index}] has a transform of another form than glTF's.") from None
+        raise data.error(f"nodes[{index}] has a transform of another form than glTF's.") from None
     if not np.isfinite(matrix).all():
-        raise data.wrong(f"nodes[{index}] has a transform of numbers that are not finite.")
+        raise data.error(f"nodes[{index}] has a transform of numbers that are not finite.")
     return matrix
 
 
-def _solids(data: GltfData, mesh: dict[str, Any], materials: Materials) -> list[Solid]:
+def _read_mesh(data: GltfData, mesh: dict[str, Any], materials: GltfMaterials) -> list[Submesh]:
     """Return the meshes of a mesh's primitives; points and lines are passed over."""
     found = []
     if any(mesh.get("weights") or ()):
         materials.warn("its skins and morphs are not applied: it has the shape of its vertices.")
     primitives = mesh.get("primitives")
     if not isinstance(primitives, list):
-        raise data.wrong("a mesh has no list of primitives.")
+        raise data.error("a mesh has no list of primitives.")
     for primitive in primitives:
         if not isinstance(primitive, dict) or not isinstance(primitive.get("attributes"), dict):
-            raise data.wrong("a primitive has no attributes.")
+            raise data.error("a primitive has no attributes.")
         mode = primitive.get("mode", _TRIANGLES)
         if mode in (_TRIANGLES, _STRIP, _FAN) and "POSITION" in primitive["attributes"]:
-            solid = _solid(data, primitive, mode)
+            solid = _read_primitive(data, primitive, mode)
             if len(solid.faces):
-                paint = _paint(data, primitive, len(solid.vertices))
-                found.append(materials.put_on(solid, primitive, paint).trimmed())
+                paint = _read_colors(data, primitive, len(solid.vertices))
+                found.append(materials.apply(solid, primitive, paint).drop_unused_vertices())
     return found
 
 
-def _solid(data: GltfData, primitive: dict[str, Any], mode: int) -> Solid:
+def _read_primitive(data: GltfData, primitive: dict[str, Any], mode: int) -> Submesh:
     """Return the shape of a primitive."""
     attributes = primitive["attributes"]
-    accessor = data.row("accessors", attributes["POSITION"])
+    accessor = data.get_item("accessors", attributes["POSITION"])
     if _DRACO in (primitive.get("extensions") or {}) and not {"bufferView", "sparse"} & {*accessor}:
-        raise data.compressed(_DRACO)
-    vertices = data.accessor(attributes["POSITION"]).astype(np.float64)
+        raise data.is_compressed(_DRACO)
+    vertices = data.read_accessor(attributes["POSITION"]).astype(np.float64)
     if vertices.shape[1] != 3:
-        raise data.wrong("POSITION is no VEC3.")
+        raise data.error("POSITION is no VEC3.")
     order = np.arange(len(vertices))
     if "indices" in primitive:
-        order = data.accessor(primitive["indices"])[:, 0].astype(np.int64)
+        order = data.read_accessor(primitive["indices"])[:, 0].astype(np.int64)
         if len(order) and not 0 <= order.min() <= order.max() < len(vertices):
-            raise data.wrong(f"indices name vertex {order.max()} of {len(vertices)}.")
-    faces = _faces(order, mode)
+            raise data.error(f"indices name vertex {order.max()} of {len(vertices)}.")
+    faces = _build_faces(order, mode)
     used = vertices[faces.ravel()]
     for row in np.flatnonzero(~np.isfinite(used).all(axis=1))[:1]:
         place = ", ".join(f"{c:g}" for c in used[row])
-        raise data.wrong(f"vertex {faces.ravel()[row] + 1} lies at ({place}).")
+        raise data.error(f"vertex {faces.ravel()[row] + 1} lies at ({place}).")
     normals = None
     if "NORMAL" in attributes:
-        normals = data.accessor(attributes["NORMAL"]).astype(np.float64)
+        normals = data.read_accessor(attributes["NORMAL"]).astype(np.float64)
         if normals.shape != vertices.shape:
-            raise data.wrong("NORMAL is no VEC3 for each vertex.")
-    return Solid(vertices, faces, normals)
+            raise data.error("NORMAL is no VEC3 for each vertex.")
+    return Submesh(vertices, faces, normals)
 
 
-def _faces(order: Indices, mode: int) -> Indices:
+def _build_faces(order: Indices, mode: int) -> Indices:
     """Return the triangles (n, 3) of vertices in this order; an unfinished last one is left out."""
     if mode == _TRIANGLES:
         return order[: len(order) // 3 * 3].reshape(-1, 3)
@@ -165,14 +165,14 @@ def _faces(order: Indices, mode: int) -> Indices:
     return faces
 
 
-def _paint(data: GltfData, primitive: dict[str, Any], count: int) -> Floats | None:
+def _read_colors(data: GltfData, primitive: dict[str, Any], count: int) -> Floats | None:
     """Return the linear colours (n, 3) of the vertices of a primitive; None without."""
     index = primitive["attributes"].get("COLOR_0")
     if index is None:
         return None
-    values = data.accessor(index)
+    values = data.read_accessor(index)
     if len(values) != count or values.shape[1] < 3:
-        raise data.wrong("COLOR_0 is no colour for each vertex.")
+        raise data.error("COLOR_0 is no colour for each vertex.")
     most = 1.0 if values.dtype.kind == "f" else float(np.iinfo(values.dtype).max)
     shares = values[:, :3].astype(np.float64) / most
     return np.nan_to_num(shares).clip(0.0, 1.0)

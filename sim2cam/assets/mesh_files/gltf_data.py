@@ -12,11 +12,11 @@ from urllib.parse import unquote, unquote_to_bytes
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.assets.mesh_files.companions import MAX_BYTES, Companions, absent
+from sim2cam.assets.mesh_files.companions import MAX_BYTES, CompanionFiles, is_absent
 from sim2cam.errors import InputError
 
 _COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
-_WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
+_TYPE_WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
 _JSON, _BIN = 0x4E4F534A, 0x004E4942
 _COMPRESSED = {
     "KHR_draco_mesh_compression": "Draco",
@@ -24,11 +24,11 @@ _COMPRESSED = {
     "KHR_meshopt_compression": "meshopt",
     "KHR_texture_basisu": "KTX2",
 }
-_READ = (
+_SUPPORTED_EXTENSIONS = (
     "EXT_texture_webp", "KHR_mesh_quantization", "KHR_texture_transform",
     "KHR_materials_pbrSpecularGlossiness", "KHR_materials_unlit",
 )  # fmt: skip
-_WITHOUT_SHAPE = (
+_GEOMETRY_FREE_EXTENSIONS = (
     "KHR_materials_",
     "KHR_lights_",
     "KHR_xmp",
@@ -46,60 +46,60 @@ class GltfData:
         header: the JSON.
     """
 
-    def __init__(self, files: Companions) -> None:
+    def __init__(self, files: CompanionFiles) -> None:
         self.files = files
-        text, self._binary = _chunks(files)
-        self.header = self._parsed(text)
+        text, self._binary = _split_chunks(files)
+        self.header = self._parse_header(text)
         self._buffers: dict[int, bytes] = {}
         self._check_version()
 
-    def wrong(self, problem: str) -> InputError:
+    def error(self, problem: str) -> InputError:
         """Return an error about the file."""
         return InputError(self.files.path, problem)
 
-    def rows(self, kind: str) -> list[Any]:
+    def get_list(self, kind: str) -> list[Any]:
         """Return a top-level list of the JSON; empty without."""
         found = self.header.get(kind, [])
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise self.wrong(f"'{kind}' is no list of objects.")
+            raise self.error(f"'{kind}' is no list of objects.")
         return found
 
-    def row(self, kind: str, index: Any) -> dict[str, Any]:
+    def get_item(self, kind: str, index: Any) -> dict[str, Any]:
         """Return the object of a top-level list that an index names."""
-        rows = self.rows(kind)
+        rows = self.get_list(kind)
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(rows):
-            raise self.wrong(f"it names {kind}[{json.dumps(index)[:20]}] of {len(rows)}.")
+            raise self.error(f"it names {kind}[{json.dumps(index)[:20]}] of {len(rows)}.")
         return cast(dict[str, Any], rows[index])
 
-    def number(
+    def get_number(
         self, owner: dict[str, Any], key: str, where: str, otherwise: int | None = None
     ) -> int:
         """Return a whole number of 0 or more."""
         value = owner.get(key, otherwise)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.wrong(f"{where}: '{key}' is {json.dumps(value)[:40]}, no count.")
+            raise self.error(f"{where}: '{key}' is {json.dumps(value)[:40]}, no count.")
         return value
 
-    def view(self, index: Any) -> tuple[bytes, int]:
+    def read_view(self, index: Any) -> tuple[bytes, int]:
         """Return the bytes of a buffer view, and the stride of its rows, 0 where they are tight."""
-        view, where = self.row("bufferViews", index), f"bufferViews[{index}]"
+        view, where = self.get_item("bufferViews", index), f"bufferViews[{index}]"
         extensions = view.get("extensions") or {}
-        start = self.number(view, "byteOffset", where, 0)
-        length = self.number(view, "byteLength", where)
-        data = self._buffer(view.get("buffer"), where, [*extensions])
+        start = self.get_number(view, "byteOffset", where, 0)
+        length = self.get_number(view, "byteLength", where)
+        data = self._read_buffer(view.get("buffer"), where, [*extensions])
         if start + length > len(data):
-            raise self.wrong(f"{where} reaches beyond its buffer of {len(data)} bytes.")
-        return data[start : start + length], self.number(view, "byteStride", where, 0)
+            raise self.error(f"{where} reaches beyond its buffer of {len(data)} bytes.")
+        return data[start : start + length], self.get_number(view, "byteStride", where, 0)
 
-    def accessor(self, index: Any) -> NDArray[Any]:
+    def read_accessor(self, index: Any) -> NDArray[Any]:
         """Return the values (n, width) of an accessor; normalized ones as shares of 1."""
-        accessor, where = self.row("accessors", index), f"accessors[{index}]"
-        count = self.number(accessor, "count", where)
-        kind, width = self._kind(accessor, where)
+        accessor, where = self.get_item("accessors", index), f"accessors[{index}]"
+        count = self.get_number(accessor, "count", where)
+        kind, width = self._get_type(accessor, where)
         if count * width * kind.itemsize > MAX_BYTES:
-            raise self.wrong(f"{where} has {count} elements, more than can be read.")
+            raise self.error(f"{where} has {count} elements, more than can be read.")
         if "bufferView" in accessor:
-            values = self._values(accessor, count, kind, width, where).copy()
+            values = self._read_values(accessor, count, kind, width, where).copy()
         else:
             values = np.zeros((count, width), kind)
         if "sparse" in accessor:
@@ -107,26 +107,26 @@ class GltfData:
         if not accessor.get("normalized"):
             return values
         if kind.kind not in "iu":
-            raise self.wrong(f"{where} is normalized and of no whole numbers.")
+            raise self.error(f"{where} is normalized and of no whole numbers.")
         return np.maximum(values / float(np.iinfo(kind).max), -1.0)
 
-    def _kind(self, accessor: dict[str, Any], where: str) -> tuple[np.dtype[Any], int]:
+    def _get_type(self, accessor: dict[str, Any], where: str) -> tuple[np.dtype[Any], int]:
         component, shape = accessor.get("componentType"), accessor.get("type")
         kind = _COMPONENTS.get(component) if isinstance(component, int) else None
-        width = _WIDTHS.get(shape) if isinstance(shape, str) else None
+        width = _TYPE_WIDTHS.get(shape) if isinstance(shape, str) else None
         if kind is None or width is None:
             problem = f"{where} is of the type {json.dumps([component, shape])[:60]}"
-            raise self.wrong(f"{problem}, which glTF does not have.")
+            raise self.error(f"{problem}, which glTF does not have.")
         return np.dtype(kind), width
 
-    def _values(
+    def _read_values(
         self, accessor: dict[str, Any], count: int, kind: np.dtype[Any], width: int, where: str
     ) -> NDArray[Any]:
-        data, stride = self.view(accessor["bufferView"])
-        start, size = self.number(accessor, "byteOffset", where, 0), width * kind.itemsize
+        data, stride = self.read_view(accessor["bufferView"])
+        start, size = self.get_number(accessor, "byteOffset", where, 0), width * kind.itemsize
         stride = stride or size
         if stride < size or (count and start + stride * (count - 1) + size > len(data)):
-            raise self.wrong(f"{where} reaches beyond its bufferView of {len(data)} bytes.")
+            raise self.error(f"{where} reaches beyond its bufferView of {len(data)} bytes.")
         if not count:
             return np.zeros((0, width), kind)
         shape, steps = (count, width), (stride, kind.itemsize)
@@ -135,38 +135,40 @@ class GltfData:
     def _fill_sparse(self, sparse: Any, values: NDArray[Any], where: str) -> None:
         """Put the values of a sparse accessor over those below."""
         if not isinstance(sparse, dict):
-            raise self.wrong(f"{where}: 'sparse' is no object.")
-        count = self.number(sparse, "count", where)
+            raise self.error(f"{where}: 'sparse' is no object.")
+        count = self.get_number(sparse, "count", where)
         indices, over = sparse.get("indices") or {}, sparse.get("values") or {}
         if indices.get("componentType") not in (5121, 5123, 5125):
-            raise self.wrong(f"{where}: indices of 'sparse' are of no type that glTF has for them.")
+            raise self.error(f"{where}: indices of 'sparse' are of no type that glTF has for them.")
         kind = np.dtype(_COMPONENTS[indices["componentType"]])
         if not {"bufferView"} <= {*indices} & {*over} or count > len(values):
-            raise self.wrong(f"{where}: 'sparse' lacks values, or has more than the accessor.")
-        rows = self._values(indices, count, kind, 1, where)[:, 0]
+            raise self.error(f"{where}: 'sparse' lacks values, or has more than the accessor.")
+        rows = self._read_values(indices, count, kind, 1, where)[:, 0]
         if len(rows) and rows.max() >= len(values):
-            raise self.wrong(f"{where}: 'sparse' names element {rows.max()} of {len(values)}.")
-        values[rows] = self._values(over, count, values.dtype, values.shape[1], where)
+            raise self.error(f"{where}: 'sparse' names element {rows.max()} of {len(values)}.")
+        values[rows] = self._read_values(over, count, values.dtype, values.shape[1], where)
 
-    def _buffer(self, index: Any, where: str, extensions: list[str]) -> bytes:
-        buffer = self.row("buffers", index)
+    def _read_buffer(self, index: Any, where: str, extensions: list[str]) -> bytes:
+        buffer = self.get_item("buffers", index)
         if index not in self._buffers:
-            length = self.number(buffer, "byteLength", f"buffers[{index}]")
-            data = self._binary if index == 0 and "uri" not in buffer else self.uri(buffer, where)
+            length = self.get_number(buffer, "byteLength", f"buffers[{index}]")
+            data = (
+                self._binary if index == 0 and "uri" not in buffer else self.get_uri(buffer, where)
+            )
             if data is None:
                 compressed = next((name for name in extensions if name in _COMPRESSED), None)
                 raise (
-                    self.compressed(compressed)
+                    self.is_compressed(compressed)
                     if compressed
-                    else self.wrong(f"buffers[{index}] has no data.")
+                    else self.error(f"buffers[{index}] has no data.")
                 )
             if len(data) < length:
                 problem = f"buffers[{index}] holds {len(data)} of its {length} bytes."
-                raise self.wrong(f"{problem} Copy the files again.")
+                raise self.error(f"{problem} Copy the files again.")
             self._buffers[index] = data[:length]
         return self._buffers[index]
 
-    def uri(self, owner: dict[str, Any], where: str) -> bytes | None:
+    def get_uri(self, owner: dict[str, Any], where: str) -> bytes | None:
         """Return the data of a URI; None without one.
 
         Raises:
@@ -176,49 +178,49 @@ class GltfData:
         if uri is None:
             return None
         if not isinstance(uri, str):
-            raise self.wrong(f"{where}: 'uri' is no text.")
+            raise self.error(f"{where}: 'uri' is no text.")
         if uri[:5].lower() == "data:":
-            return self.data_uri(uri, where)
-        name = self.file_name(uri)
-        data = self.files.take(name)
+            return self.decode_data_uri(uri, where)
+        name = self.get_file_name(uri)
+        data = self.files.read_optional(name)
         if data is None:
-            raise self.wrong(f"{absent(name)} Put it there.")
+            raise self.error(f"{is_absent(name)} Put it there.")
         return data
 
-    def data_uri(self, uri: str, where: str) -> bytes:
+    def decode_data_uri(self, uri: str, where: str) -> bytes:
         """Return the data within a URI."""
         head, comma, text = uri.partition(",")
         if not comma:
-            raise self.wrong(f"{where}: its data URI has no comma.")
+            raise self.error(f"{where}: its data URI has no comma.")
         if not head.endswith(";base64"):
             return unquote_to_bytes(text)
         try:
             return base64.b64decode(unquote(text), validate=True)
         except (binascii.Error, ValueError):
-            raise self.wrong(f"{where}: its data URI is no base64.") from None
+            raise self.error(f"{where}: its data URI is no base64.") from None
 
-    def file_name(self, uri: str) -> str:
+    def get_file_name(self, uri: str) -> str:
         """Return the name of the file of a URI; as it is written, if there is such a file."""
-        return uri if self.files.place.find(uri) else unquote(uri)
+        return uri if self.files.location.find(uri) else unquote(uri)
 
-    def compressed(self, extension: str) -> InputError:
+    def is_compressed(self, extension: str) -> InputError:
         """Return an error about data that an extension compresses."""
         kind = _COMPRESSED[extension]
-        return self.wrong(
+        return self.error(
             f"{extension} ({kind} compression) is not read. Export it without {kind} compression."
         )
 
-    def _parsed(self, text: bytes) -> dict[str, Any]:
+    def _parse_header(self, text: bytes) -> dict[str, Any]:
         try:
             found = json.loads(text.decode("utf-8-sig"))
         except RecursionError:
-            raise self.wrong("its JSON is nested too deeply.") from None
+            raise self.error("its JSON is nested too deeply.") from None
         except UnicodeDecodeError:
-            raise self.wrong("its JSON is no UTF-8.") from None
+            raise self.error("its JSON is no UTF-8.") from None
         except ValueError as error:
-            raise self.wrong(f"no glTF: its JSON is damaged ({error}).") from None
+            raise self.error(f"no glTF: its JSON is damaged ({error}).") from None
         if not isinstance(found, dict):
-            raise self.wrong("no glTF: its JSON is no object.")
+            raise self.error("no glTF: its JSON is no object.")
         return found
 
     def _check_version(self) -> None:
@@ -226,19 +228,21 @@ class GltfData:
         version = asset.get("version") if isinstance(asset, dict) else None
         if not isinstance(version, str) or not version.startswith("2."):
             found = "no version" if version is None else f"version {json.dumps(version)[:20]}"
-            raise self.wrong(f"no glTF 2.0: it has {found}. Convert it to glTF 2.0.")
+            raise self.error(f"no glTF 2.0: it has {found}. Convert it to glTF 2.0.")
         required = self.header.get("extensionsRequired", [])
         for name in required if isinstance(required, list) else ():
             if name in _COMPRESSED:
-                raise self.compressed(name)
-            if name not in _READ and not str(name).startswith(_WITHOUT_SHAPE):
+                raise self.is_compressed(name)
+            if name not in _SUPPORTED_EXTENSIONS and not str(name).startswith(
+                _GEOMETRY_FREE_EXTENSIONS
+            ):
                 shown = str(name)[:60]
-                raise self.wrong(
+                raise self.error(
                     f"it requires {shown}, which is not read. Export it without {shown}."
                 )
 
 
-def _chunks(files: Companions) -> tuple[bytes, bytes | None]:
+def _split_chunks(files: CompanionFiles) -> tuple[bytes, bytes | None]:
     """Return the JSON of a file, and the binary chunk of a GLB.
 
     Raises:

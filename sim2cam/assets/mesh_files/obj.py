@@ -9,22 +9,22 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.assets.mesh_files.companions import Companions, Place, decoded
-from sim2cam.assets.mesh_files.obj_materials import Skins, read_libraries
+from sim2cam.assets.mesh_files.companions import CompanionFiles, FileLocation, decode_image
+from sim2cam.assets.mesh_files.obj_materials import ObjMaterials, read_libraries
 from sim2cam.assets.mesh_files.raw_mesh import warn
-from sim2cam.assets.mesh_files.submesh import Solid
-from sim2cam.assets.mesh_files.triangulation import triangulated
+from sim2cam.assets.mesh_files.submesh import Submesh
+from sim2cam.assets.mesh_files.triangulation import triangulate
 from sim2cam.errors import InputError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_MOST_INDEX = 2**31
+_MAX_INDEX = 2**31
 _KINDS = ("vertex", "texture coordinate", "normal")
 _LIBRARIES = re.compile(r"(?<=\.mtl)\s+", re.IGNORECASE)  # between names that may hold spaces
 
 
-def read_obj(files: Companions, *, colored: bool) -> list[Solid]:
+def read_obj(files: CompanionFiles, *, colored: bool) -> list[Submesh]:
     """Return the meshes of an OBJ file, one for each material.
 
     Args:
@@ -34,42 +34,42 @@ def read_obj(files: Companions, *, colored: bool) -> list[Solid]:
     Raises:
         InputError: the text breaks the format; names the line.
     """
-    text = _Text(files.place)
-    text.read(decoded(files.data))
-    corners = text.checked_corners()
+    text = _ObjText(files.location)
+    text.parse(decode_image(files.data))
+    corners = text.check_corners()
     if not text.counts:
         return []
     flat, counts = np.array(text.faces, np.int64), np.array(text.counts, np.int64)
-    positions = _rows(text.numbers["v"], 3, 0.0)
+    positions = _to_array(text.numbers["v"], 3, 0.0)
     places = positions[corners[flat, 0]]
-    triangles, polygon = triangulated(places, counts)
+    triangles, polygon = triangulate(places, counts)
     group = np.array(text.groups, np.int64)[polygon]
-    whole = _solid(text, positions, corners, flat[triangles])
+    whole = _build_solid(text, positions, corners, flat[triangles])
     used = set(text.groups)
     names = [name for name, number in text.names.items() if number in used]
     materials = read_libraries(text.libraries, names, files) if colored else {}
-    skins = Skins(files)
+    skins = ObjMaterials(files)
     solids = []
     for name, number in text.names.items():
         faces = whole.faces[group == number]
-        is_bare = _lack_places(whole, faces)
+        is_bare = _has_missing_vertices(whole, faces)
         for some in (faces[~is_bare], faces[is_bare]):
             if len(some):
-                solids.append(skins.put_on(_part(whole, some), materials.get(name)))
-    skins.warn_of_others()
+                solids.append(skins.apply(_select_part(whole, some), materials.get(name)))
+    skins.report_unused()
     return solids
 
 
-def _lack_places(whole: Solid, faces: Indices) -> NDArray[np.bool_]:
+def _has_missing_vertices(whole: Submesh, faces: Indices) -> NDArray[np.bool_]:
     """Return which faces (n, 3) have corners without texture coordinates."""
     if whole.uvs is None:
         return np.zeros(len(faces), bool)
     return np.asarray(np.isnan(whole.uvs[faces]).any(axis=(1, 2)))
 
 
-def _part(whole: Solid, faces: Indices) -> Solid:
+def _select_part(whole: Submesh, faces: Indices) -> Submesh:
     """Return some faces of a mesh; without normals or texture coordinates that not all corners have."""
-    part = replace(whole, faces=faces).trimmed()
+    part = replace(whole, faces=faces).drop_unused_vertices()
     if part.normals is not None and np.isnan(part.normals).any():
         part = replace(part, normals=None)
     if part.uvs is not None and np.isnan(part.uvs).any():
@@ -77,33 +77,33 @@ def _part(whole: Solid, faces: Indices) -> Solid:
     return part
 
 
-def _solid(text: _Text, positions: Floats, corners: Indices, faces: Indices) -> Solid:
+def _build_solid(text: _ObjText, positions: Floats, corners: Indices, faces: Indices) -> Submesh:
     """Return all faces as one mesh with a vertex for each corner; NaN where corners lack a value."""
-    normals = _picked(_rows(text.numbers["vn"], 3, np.nan), corners[:, 2])
-    uvs = _picked(_rows(text.numbers["vt"], 2, 0.0), corners[:, 1])
-    paint = _paint(text.numbers["v"])
-    return Solid(
+    normals = _select_rows(_to_array(text.numbers["vn"], 3, np.nan), corners[:, 2])
+    uvs = _select_rows(_to_array(text.numbers["vt"], 2, 0.0), corners[:, 1])
+    paint = _read_colors(text.numbers["v"])
+    return Submesh(
         positions[corners[:, 0]],
         faces,
         normals,
         uvs,
-        paint=None if paint is None else paint[corners[:, 0]],
+        vertex_colors=None if paint is None else paint[corners[:, 0]],
     )
 
 
-def _rows(rows: Sequence[Sequence[float]], count: int, filler: float) -> Floats:
+def _to_array(rows: Sequence[Sequence[float]], count: int, filler: float) -> Floats:
     padded = [(*row[:count], *[filler] * (count - len(row))) for row in rows]
     return np.array(padded, np.float64).reshape(-1, count)
 
 
-def _picked(rows: Floats, index: Indices) -> Floats | None:
+def _select_rows(rows: Floats, index: Indices) -> Floats | None:
     """Return rows by their numbers, NaN where that is -1; None where all are."""
     if not (index >= 0).any():
         return None
     return np.where(index[:, None] >= 0, rows[index], np.nan)
 
 
-def _paint(rows: Sequence[Sequence[float]]) -> NDArray[np.uint8] | None:
+def _read_colors(rows: Sequence[Sequence[float]]) -> NDArray[np.uint8] | None:
     """Return the colours (n, 3) of vertices, of which OBJ files have 0 to 1 or 0 to 255."""
     if not any(len(row) >= 6 for row in rows):
         return None
@@ -113,7 +113,7 @@ def _paint(rows: Sequence[Sequence[float]]) -> NDArray[np.uint8] | None:
     return np.round(np.nan_to_num(shares / most, nan=0.8).clip(0, 1) * 255).astype(np.uint8)
 
 
-class _Text:
+class _ObjText:
     """What the lines of an OBJ file hold.
 
     Attributes:
@@ -125,7 +125,7 @@ class _Text:
         libraries: names of MTL files.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FileLocation) -> None:
         self._path, self._place = place.path, place
         self.numbers: dict[str, list[tuple[float, ...]]] = {"v": [], "vt": [], "vn": []}
         self.faces: list[int] = []
@@ -137,23 +137,23 @@ class _Text:
         self._line, self._group, self._short = 0, 0, 0
         self._corners: dict[tuple[int, int, int], int] = {}
         self._corner_lines: list[int] = []
-        self._words: dict[str, int] = {}  # corners by the words that are none of relative numbers
+        self._tokens: dict[str, int] = {}  # corners by the words that are none of relative numbers
 
-    def read(self, text: str) -> None:
+    def parse(self, text: str) -> None:
         """Read all lines."""
         statements: dict[str, Callable[[str], None]] = {
-            "f": self._face, "fo": self._face, "usemtl": self._use, "mtllib": self._library,
+            "f": self._parse_face, "fo": self._parse_face, "usemtl": self._parse_usemtl, "mtllib": self._parse_mtllib,
         }  # fmt: skip
-        for self._line, line in _lines(text):
+        for self._line, line in _join_lines(text):
             key, _, rest = line.partition(" ")
             if key in self.numbers:
-                self._row(key, rest)
+                self._parse_row(key, rest)
             elif key in statements:
                 statements[key](rest)
         if self._short:
             warn(self._path, f"{self._short} of its faces have fewer than three corners. They are left out.")  # fmt: skip
 
-    def checked_corners(self) -> Indices:
+    def check_corners(self) -> Indices:
         """Return the numbers (n, 3) of vertex, texture coordinate and normal of each corner; -1: none.
 
         Raises:
@@ -164,17 +164,17 @@ class _Text:
         for wrong in np.argwhere(corners >= counts)[:1]:
             row, kind = wrong.tolist()
             problem = f"a face names {_KINDS[kind]} {corners[row, kind] + 1} of {counts[kind]}."
-            raise self._wrong(problem, self._corner_lines[row])
-        vertices = _rows(self.numbers["v"], 3, 0.0)[corners[:, 0]]
+            raise self._error(problem, self._corner_lines[row])
+        vertices = _to_array(self.numbers["v"], 3, 0.0)[corners[:, 0]]
         for row in np.flatnonzero(~np.isfinite(vertices).all(axis=1))[:1]:
             place = ", ".join(f"{c:g}" for c in vertices[row])
-            raise self._wrong(f"a vertex lies at ({place}).", self._vertex_lines[corners[row, 0]])
+            raise self._error(f"a vertex lies at ({place}).", self._vertex_lines[corners[row, 0]])
         return corners
 
-    def _wrong(self, problem: str, line: int | None = None) -> InputError:
+    def _error(self, problem: str, line: int | None = None) -> InputError:
         return InputError(self._path, f"line {line or self._line}: {problem}")
 
-    def _row(self, key: str, rest: str) -> None:
+    def _parse_row(self, key: str, rest: str) -> None:
         words = rest.partition("#")[0].split()
         least = {"v": 3, "vt": 1, "vn": 3}[key]
         try:
@@ -183,15 +183,15 @@ class _Text:
             row = ()
         if len(row) < least:
             shown = " ".join(words)[:60]
-            raise self._wrong(f"'{key}' takes {least} numbers or more (found '{shown}').")
+            raise self._error(f"'{key}' takes {least} numbers or more (found '{shown}').")
         self.numbers[key].append(row)
         if key == "v":
             self._vertex_lines.append(self._line)
 
-    def _face(self, rest: str) -> None:
+    def _parse_face(self, rest: str) -> None:
         words = rest.partition("#")[0].split()
-        known = self._words
-        corners = [known[word] if word in known else self._corner(word) for word in words]
+        known = self._tokens
+        corners = [known[word] if word in known else self._parse_corner(word) for word in words]
         if len(corners) < 3:
             self._short += 1
             return
@@ -199,7 +199,7 @@ class _Text:
         self.counts.append(len(corners))
         self.groups.append(self._group)
 
-    def _corner(self, word: str) -> int:
+    def _parse_corner(self, word: str) -> int:
         """Return the number of a corner that is written for the first time."""
         parts = word.split("/")
         try:
@@ -207,37 +207,37 @@ class _Text:
         except ValueError:
             told = []
         if not 1 <= len(told) <= 3 or told[0] is None:
-            raise self._wrong(f"a face takes corners as 1, 1/1, 1//1 or 1/1/1 (found '{word[:40]}').")  # fmt: skip
+            raise self._error(f"a face takes corners as 1, 1/1, 1//1 or 1/1/1 (found '{word[:40]}').")  # fmt: skip
         told += [None] * (3 - len(told))
         found = [
-            self._index(kind, index, len(rows))
+            self._resolve_index(kind, index, len(rows))
             for kind, index, rows in zip(_KINDS, told, self.numbers.values(), strict=True)
         ]
         number = self._corners.setdefault((found[0], found[1], found[2]), len(self._corners))
         if number == len(self._corner_lines):
             self._corner_lines.append(self._line)
         if "-" not in word:
-            self._words[word] = number
+            self._tokens[word] = number
         return number
 
-    def _index(self, kind: str, index: int | None, count: int) -> int:
+    def _resolve_index(self, kind: str, index: int | None, count: int) -> int:
         """Return an index from 0; -1 of none. Negative ones count back from the last line before."""
         if index is None:
             return -1
-        if index == 0 or index > _MOST_INDEX or index < -count:
-            raise self._wrong(f"a face names {kind} {index}; there are {count} before it.")
+        if index == 0 or index > _MAX_INDEX or index < -count:
+            raise self._error(f"a face names {kind} {index}; there are {count} before it.")
         return index - 1 if index > 0 else count + index
 
-    def _use(self, rest: str) -> None:
+    def _parse_usemtl(self, rest: str) -> None:
         self._group = self.names.setdefault(rest.strip(), len(self.names))
 
-    def _library(self, rest: str) -> None:
+    def _parse_mtllib(self, rest: str) -> None:
         name = rest.strip()
         is_one = not name or self._place.find_companion(name) is not None
         self.libraries += [name] if is_one else [one.strip() for one in _LIBRARIES.split(name)]
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def _join_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number and the words of each line; lines that end in a backslash go on in the next."""
     before = ""
     for number, line in enumerate(text.split("\n"), 1):

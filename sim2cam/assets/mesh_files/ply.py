@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.assets.mesh_files.companions import Companions
-from sim2cam.assets.mesh_files.ply_data import Element, Lists, read_ply_data
-from sim2cam.assets.mesh_files.raw_mesh import unused, warn
-from sim2cam.assets.mesh_files.submesh import Solid
-from sim2cam.assets.mesh_files.triangulation import triangulated
+from sim2cam.assets.mesh_files.companions import CompanionFiles
+from sim2cam.assets.mesh_files.ply_data import Element, ListColumn, read_ply_data
+from sim2cam.assets.mesh_files.raw_mesh import warn, warn_unused
+from sim2cam.assets.mesh_files.submesh import Submesh
+from sim2cam.assets.mesh_files.triangulation import triangulate
 from sim2cam.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -23,7 +23,7 @@ _COLORS = (("red", "green", "blue"), ("diffuse_red", "diffuse_green", "diffuse_b
 _UVS = (("texture_u", "texture_v"), ("u", "v"), ("s", "t"), ("texture_s", "texture_t"))
 
 
-def read_ply(files: Companions, *, colored: bool) -> list[Solid]:
+def read_ply(files: CompanionFiles, *, colored: bool) -> list[Submesh]:
     """Return the mesh of a PLY file.
 
     Args:
@@ -39,25 +39,25 @@ def read_ply(files: Companions, *, colored: bool) -> list[Solid]:
         raise InputError(files.path, "triangle strips are not read. Export it as faces.")
     if not vertex.count or not face.count:
         return []
-    polygons = _polygons(face, vertex.count, files)
-    vertices = _columns(vertex, [("x", "y", "z")])
+    polygons = _read_polygons(face, vertex.count, files)
+    vertices = _stack_columns(vertex, [("x", "y", "z")])
     if vertices is None:
         raise InputError(files.path, "its vertices have no x, y and z.")
     indices = polygons.values.astype(np.int64)
-    triangles, owner = triangulated(vertices[indices], polygons.counts)
-    whole = Solid(
+    triangles, owner = triangulate(vertices[indices], polygons.counts)
+    whole = Submesh(
         vertices,
         indices[triangles],
-        _columns(vertex, [("nx", "ny", "nz")]),
-        _columns(vertex, _UVS),
-        paint=_colors(vertex),
+        _stack_columns(vertex, [("nx", "ny", "nz")]),
+        _stack_columns(vertex, _UVS),
+        vertex_colors=_read_colors(vertex),
     )
-    whole = _with_own_corners(whole, face, triangles, owner, polygons)
+    whole = _split_corners(whole, face, triangles, owner, polygons)
     comments = found.comments if colored else ()
-    return [_pictured(whole, comments, files).trimmed()] if len(whole.faces) else []
+    return [_add_texture(whole, comments, files).drop_unused_vertices()] if len(whole.faces) else []
 
 
-def _polygons(face: Element, count: int, files: Companions) -> Lists:
+def _read_polygons(face: Element, count: int, files: CompanionFiles) -> ListColumn:
     """Return the vertices of all polygons; those of fewer than three corners are left out."""
     found = next((face.lists[name] for name in _INDICES if name in face.lists), None)
     if found is None:
@@ -74,21 +74,21 @@ def _polygons(face: Element, count: int, files: Companions) -> Lists:
     if short.any():
         warn(files.path, f"{short.sum()} of its faces have fewer than three corners. They are left out.")  # fmt: skip
         keeps = np.repeat(~short, found.counts)
-        _keep_rows(face, ~short)
-        return Lists(values[keeps], found.counts[~short])
-    return Lists(values, found.counts)
+        _select_rows(face, ~short)
+        return ListColumn(values[keeps], found.counts[~short])
+    return ListColumn(values, found.counts)
 
 
-def _keep_rows(face: Element, kept: NDArray[np.bool_]) -> None:
+def _select_rows(face: Element, kept: NDArray[np.bool_]) -> None:
     """Drop rows of an element."""
     face.columns = {name: values[kept] for name, values in face.columns.items()}
     face.lists = {
-        name: Lists(one.values[np.repeat(kept, one.counts)], one.counts[kept])
+        name: ListColumn(one.values[np.repeat(kept, one.counts)], one.counts[kept])
         for name, one in face.lists.items()
     }
 
 
-def _columns(element: Element, names: Sequence[tuple[str, ...]]) -> Floats | None:
+def _stack_columns(element: Element, names: Sequence[tuple[str, ...]]) -> Floats | None:
     """Return the first of some sets of properties (n, k) that an element has; None without."""
     for group in names:
         if all(name in element.columns for name in group):
@@ -96,12 +96,12 @@ def _columns(element: Element, names: Sequence[tuple[str, ...]]) -> Floats | Non
     return None
 
 
-def _colors(element: Element) -> NDArray[np.uint8] | None:
+def _read_colors(element: Element) -> NDArray[np.uint8] | None:
     """Return the colours (n, 3) of the rows of an element; None without.
 
     Whole numbers reach to the most of their kind; others to 1, or to 255 if any is above 1.
     """
-    shares = _columns(element, _COLORS)
+    shares = _stack_columns(element, _COLORS)
     if shares is None:
         return None
     names = next(group for group in _COLORS if all(name in element.columns for name in group))
@@ -112,11 +112,11 @@ def _colors(element: Element) -> NDArray[np.uint8] | None:
     return np.round(np.nan_to_num(shares / most).clip(0, 1) * 255).astype(np.uint8)
 
 
-def _with_own_corners(
-    whole: Solid, face: Element, triangles: Indices, owner: Indices, polygons: Lists
-) -> Solid:
+def _split_corners(
+    whole: Submesh, face: Element, triangles: Indices, owner: Indices, polygons: ListColumn
+) -> Submesh:
     """Return a mesh with the colours and texture coordinates that its faces have of their own."""
-    paint = _colors(face) if whole.paint is None else None
+    paint = _read_colors(face) if whole.vertex_colors is None else None
     places = face.lists.get("texcoord")
     has_places = places is not None and np.array_equal(places.counts, 2 * polygons.counts)
     if paint is None and not has_places:
@@ -128,22 +128,22 @@ def _with_own_corners(
         faces=np.arange(len(corners)).reshape(-1, 3),
         normals=None if whole.normals is None else whole.normals[corners],
         uvs=None if whole.uvs is None else whole.uvs[corners],
-        paint=None if whole.paint is None else whole.paint[corners],
+        vertex_colors=None if whole.vertex_colors is None else whole.vertex_colors[corners],
     )
     if paint is not None:
-        found = replace(found, paint=np.repeat(paint[owner], 3, axis=0))
+        found = replace(found, vertex_colors=np.repeat(paint[owner], 3, axis=0))
     if has_places and places is not None:
         uvs = places.values.astype(np.float64).reshape(-1, 2)[triangles.ravel()]
         found = replace(found, uvs=uvs)
     return found
 
 
-def _pictured(whole: Solid, comments: tuple[str, ...], files: Companions) -> Solid:
+def _add_texture(whole: Submesh, comments: tuple[str, ...], files: CompanionFiles) -> Submesh:
     """Return a mesh with the image that a comment names; without texture coordinates if there is none."""
     names = [one[11:].strip() for one in comments if one.lower().startswith("texturefile")]
     if len(names) > 1:
-        warn(files.path, unused(names[1:]))
+        warn(files.path, warn_unused(names[1:]))
     if names and whole.uvs is None:
         warn(files.path, f"its image '{names[0]}' is left out: it has no texture coordinates.")
-    image = files.image(names[0]) if names and whole.uvs is not None else None
+    image = files.read_image(names[0]) if names and whole.uvs is not None else None
     return replace(whole, image=image, uvs=None if image is None else whole.uvs)

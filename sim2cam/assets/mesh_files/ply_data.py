@@ -21,8 +21,8 @@ _KINDS = {
 }  # fmt: skip
 _CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "f4": "f", "f8": "d"}
 _FORMATS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
-_END = re.compile(rb"^end_header[ \t]*\n", re.MULTILINE)
-_MOST_HEADER = 2**16
+_END_HEADER = re.compile(rb"^end_header[ \t]*\n", re.MULTILINE)
+_MAX_HEADER_BYTES = 2**16
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Property:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class ListColumn:
     """A list for each row of an element.
 
     Attributes:
@@ -61,7 +61,7 @@ class Element:
     count: int
     properties: list[Property] = field(default_factory=list)
     columns: dict[str, Numbers] = field(default_factory=dict)
-    lists: dict[str, Lists] = field(default_factory=dict)
+    lists: dict[str, ListColumn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,24 +78,26 @@ def read_ply_data(data: bytes, path: Path) -> PlyData:
     Raises:
         InputError: the header breaks the format, or the file ends early; names the line.
     """
-    end = _END.search(data[:_MOST_HEADER].replace(b"\r\n", b"\n\n").replace(b"\r", b"\n"))
+    end = _END_HEADER.search(
+        data[:_MAX_HEADER_BYTES].replace(b"\r\n", b"\n\n").replace(b"\r", b"\n")
+    )
     if not data[:3].lower() == b"ply":
         raise InputError(path, "no PLY: its first line is not 'ply'.")
     if end is None:
         raise InputError(path, "no whole PLY: its header has no line 'end_header'.")
     start = end.end() + (data[end.end() - 1 : end.end() + 1] == b"\r\n")
     header = data[:start].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    order, elements, comments = _header(header.split("\n"), path)
+    order, elements, comments = _parse_header(header.split("\n"), path)
     if order:
-        body: _Bytes | _Words = _Bytes(data, start, order, path)
+        body: _BinaryReader | _TextReader = _BinaryReader(data, start, order, path)
     else:
-        body = _Words(data, start, path)
+        body = _TextReader(data, start, path)
     for name, element in elements.items():
-        body.fill(name, element)
+        body.read_element(name, element)
     return PlyData(elements, comments)
 
 
-def _header(lines: list[str], path: Path) -> tuple[str, dict[str, Element], tuple[str, ...]]:
+def _parse_header(lines: list[str], path: Path) -> tuple[str, dict[str, Element], tuple[str, ...]]:
     elements: dict[str, Element] = {}
     comments: list[str] = []
     order: str | None = None
@@ -124,29 +126,29 @@ def _header(lines: list[str], path: Path) -> tuple[str, dict[str, Element], tupl
     return order, elements, tuple(comments)
 
 
-def _early(path: Path, name: str, element: Element) -> InputError:
+def _truncated(path: Path, name: str, element: Element) -> InputError:
     return InputError(
         path,
         f"it ends early: not all of its {element.count} of '{name}' are there. Export it again.",
     )
 
 
-class _Words:
+class _TextReader:
     """The elements of a PLY file of text."""
 
     def __init__(self, data: bytes, start: int, path: Path) -> None:
-        self._path, self._at = path, 0
+        self._path, self._position = path, 0
         words = data[start:].split()
         try:
             self._numbers = np.array(words, "S").astype(np.float64) if words else np.zeros(0)
         except ValueError:
-            raise _wrong_line(data, start, path) from None
+            raise _bad_line(data, start, path) from None
 
-    def fill(self, name: str, element: Element) -> None:
+    def read_element(self, name: str, element: Element) -> None:
         """Read all rows of an element; raises as ``read_ply_data`` does."""
-        if element.count * len(element.properties) > len(self._numbers) - self._at:
-            raise _early(self._path, name, element)
-        starts = self._starts(name, element)
+        if element.count * len(element.properties) > len(self._numbers) - self._position:
+            raise _truncated(self._path, name, element)
+        starts = self._find_row_starts(name, element)
         for at, wanted in zip(starts, element.properties, strict=True):
             if not wanted.count_kind:
                 element.columns[wanted.name] = self._numbers[at]
@@ -154,36 +156,36 @@ class _Words:
             counts = self._numbers[at].astype(np.int64)
             first = np.repeat(at + 1 - (np.cumsum(counts) - counts), counts)
             values = self._numbers[first + np.arange(len(first))]
-            element.lists[wanted.name] = Lists(values, counts)
+            element.lists[wanted.name] = ListColumn(values, counts)
 
-    def _starts(self, name: str, element: Element) -> NDArray[np.int64]:
+    def _find_row_starts(self, name: str, element: Element) -> NDArray[np.int64]:
         """Return where each property (k, n) of each row begins."""
-        numbers, at = self._numbers, self._at
+        numbers, at = self._numbers, self._position
         if not any(one.count_kind for one in element.properties):
             width = len(element.properties)
-            self._at += element.count * width
+            self._position += element.count * width
             return at + np.arange(width)[:, None] + width * np.arange(element.count)
         starts = np.zeros((element.count, len(element.properties)), np.int64)
         try:
             for row in range(element.count):
                 for column, wanted in enumerate(element.properties):
                     starts[row, column] = at
-                    at += 1 + (_count(numbers[at]) if wanted.count_kind else 0)
+                    at += 1 + (_parse_count(numbers[at]) if wanted.count_kind else 0)
         except (IndexError, ValueError, OverflowError):
             at = len(numbers) + 1
         if at > len(numbers):
-            raise _early(self._path, name, element)
-        self._at = at
+            raise _truncated(self._path, name, element)
+        self._position = at
         return starts.T
 
 
-def _count(number: float) -> int:
+def _parse_count(number: float) -> int:
     if not 0 <= number == int(number):
         raise ValueError
     return int(number)
 
 
-def _wrong_line(data: bytes, start: int, path: Path) -> InputError:
+def _bad_line(data: bytes, start: int, path: Path) -> InputError:
     """Return the error for the first line with a word that is not a number."""
     first = data[:start].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
     body = data[start:].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -197,25 +199,25 @@ def _wrong_line(data: bytes, start: int, path: Path) -> InputError:
     return InputError(path, "a word behind its header is no number.")
 
 
-class _Bytes:
+class _BinaryReader:
     """The elements of a binary PLY file."""
 
     def __init__(self, data: bytes, start: int, order: str, path: Path) -> None:
-        self._data, self._at, self._order, self._path = data, start, order, path
+        self._data, self._position, self._order, self._path = data, start, order, path
 
-    def fill(self, name: str, element: Element) -> None:
+    def read_element(self, name: str, element: Element) -> None:
         """Read all rows of an element; raises as ``read_ply_data`` does."""
         if not element.count or not element.properties:
             return
         try:
-            if not self._fill_alike(element):
-                self._fill_row_by_row(element)
+            if not self._read_fixed_rows(element):
+                self._read_row_by_row(element)
         except (struct.error, ValueError):
-            raise _early(self._path, name, element) from None
+            raise _truncated(self._path, name, element) from None
 
-    def _fill_alike(self, element: Element) -> bool:
+    def _read_fixed_rows(self, element: Element) -> bool:
         """Read rows whose lists are all as long as those of the first; return whether they are."""
-        at, parts = self._at, []
+        at, parts = self._position, []
         for wanted in element.properties:
             kind = self._order + wanted.kind
             if not wanted.count_kind:
@@ -229,27 +231,27 @@ class _Bytes:
             if at > len(self._data):
                 raise ValueError
         row = np.dtype([(name, kind, (count,)) for name, kind, count in parts])
-        if row.itemsize * element.count > len(self._data) - self._at:
+        if row.itemsize * element.count > len(self._data) - self._position:
             if any(one.count_kind for one in element.properties):
                 return False
             raise ValueError
-        table = np.frombuffer(self._data, row, element.count, self._at)
+        table = np.frombuffer(self._data, row, element.count, self._position)
         lists = {one.name for one in element.properties if one.count_kind}
         if any((table[f"{name}/count"] != table[f"{name}/count"][0]).any() for name in lists):
             return False
         for one in element.properties:
             if one.name in lists:
                 counts = table[f"{one.name}/count"][:, 0].astype(np.int64)
-                element.lists[one.name] = Lists(table[one.name].ravel(), counts)
+                element.lists[one.name] = ListColumn(table[one.name].ravel(), counts)
             else:
                 element.columns[one.name] = table[one.name][:, 0]
-        self._at += row.itemsize * element.count
+        self._position += row.itemsize * element.count
         return True
 
-    def _fill_row_by_row(self, element: Element) -> None:
+    def _read_row_by_row(self, element: Element) -> None:
         values: list[list[float]] = [[] for _ in element.properties]
         counts: list[list[int]] = [[] for _ in element.properties]
-        at, data, order = self._at, self._data, self._order
+        at, data, order = self._position, self._data, self._order
         for _ in range(element.count):
             for column, wanted in enumerate(element.properties):
                 count = 1
@@ -266,7 +268,7 @@ class _Bytes:
         for column, wanted in enumerate(element.properties):
             found = np.array(values[column], wanted.kind)
             if wanted.count_kind:
-                element.lists[wanted.name] = Lists(found, np.array(counts[column], np.int64))
+                element.lists[wanted.name] = ListColumn(found, np.array(counts[column], np.int64))
             else:
                 element.columns[wanted.name] = found
-        self._at = at
+        self._position = at

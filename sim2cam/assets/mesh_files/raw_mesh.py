@@ -29,8 +29,8 @@ class RawMesh:
         faces: (m, 3).
         normals: (n, 3); None without.
         uvs: (n, 2), v upwards; None without a picture.
-        picture: as Pillow opened it.
-        paint: sRGB (n, 3) of the vertices; None without.
+        image: as Pillow opened it.
+        vertex_colors: sRGB (n, 3) of the vertices; None without.
         parts: (n,) number of the part that each vertex belongs to, from 1.
     """
 
@@ -38,8 +38,8 @@ class RawMesh:
     faces: Indices
     normals: Floats | None
     uvs: Floats | None
-    picture: Any
-    paint: NDArray[np.uint8] | None
+    image: Any
+    vertex_colors: NDArray[np.uint8] | None
     parts: NDArray[np.uint32]
 
 
@@ -51,7 +51,7 @@ def weld(vertices: Floats, faces: Indices) -> Any:
     return trimesh.Trimesh(places, place.ravel()[faces], process=False)
 
 
-def split_at(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
+def split_vertices(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
     """Return the mesh with a vertex of its own for each group of faces (m,) that meets there."""
     corners = np.stack([raw.faces.ravel(), np.repeat(group, 3)], axis=1)
     found, corner = np.unique(corners, axis=0, return_inverse=True)
@@ -62,21 +62,21 @@ def split_at(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
         faces=corner.reshape(-1, 3).astype(np.int64),
         normals=None if raw.normals is None else raw.normals[old],
         uvs=None if raw.uvs is None else raw.uvs[old],
-        paint=None if raw.paint is None else raw.paint[old],
+        vertex_colors=None if raw.vertex_colors is None else raw.vertex_colors[old],
         parts=raw.parts[old],
     )
 
 
-def across(raw: RawMesh) -> Floats:
+def compute_face_normals(raw: RawMesh) -> Floats:
     """Return the normals (m, 3) of the faces, twice as long as their areas."""
     a, b, c = raw.vertices[raw.faces].swapaxes(0, 1)
     return np.cross(b - a, c - a)
 
 
-def unit(vectors: Floats, otherwise: Floats) -> Floats:
+def normalize(vectors: Floats, fallback: Floats) -> Floats:
     """Return vectors (n, 3) with length 1; others for those that have none."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.where(lengths > 0, vectors / np.where(lengths > 0, lengths, 1), otherwise)
+    return np.where(lengths > 0, vectors / np.where(lengths > 0, lengths, 1), fallback)
 
 
 def warn(path: Path, flaw: str) -> None:
@@ -84,7 +84,7 @@ def warn(path: Path, flaw: str) -> None:
     warnings.warn(f"{path}: {flaw}", RepairWarning, stacklevel=2)
 
 
-def unused(names: Sequence[str]) -> str:
+def warn_unused(names: Sequence[str]) -> str:
     """Return that images are not drawn, as a sentence."""
     shown = ", ".join(f"'{name[:60]}'" for name in names[:3])
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sim2cam.assets.decomposition import decomposer
-from sim2cam.assets.mesh_files.atlas import joined
+from sim2cam.assets.decomposition import get_decomposer
+from sim2cam.assets.mesh_files.atlas import join_solids
 from sim2cam.assets.mesh_files.collada import read_collada
-from sim2cam.assets.mesh_files.companions import MAX_BYTES, Companions, Place
+from sim2cam.assets.mesh_files.companions import MAX_BYTES, CompanionFiles, FileLocation
 from sim2cam.assets.mesh_files.gltf import read_gltf
 from sim2cam.assets.mesh_files.obj import read_obj
 from sim2cam.assets.mesh_files.ply import read_ply
 from sim2cam.assets.mesh_files.raw_mesh import RawMesh
 from sim2cam.assets.mesh_files.stl import read_stl
-from sim2cam.assets.mesh_files.submesh import Solid
+from sim2cam.assets.mesh_files.submesh import Submesh
 from sim2cam.errors import InputError
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".dae")
@@ -34,12 +34,12 @@ _BROKEN = (
     RuntimeError, ArithmeticError, ImportError,
 )  # fmt: skip
 """What damaged files raise where a reader does not foresee their flaw."""
-_FARTHEST = 1e15
-_SHORTEST = 1e-6  # of normals that have a direction
+_MAX_COORDINATE = 1e15
+_MIN_EXTENT = 1e-6  # of normals that have a direction
 
 
 @dataclass(frozen=True)
-class Sources:
+class SourceFiles:
     """What a mesh was read from.
 
     Attributes:
@@ -50,18 +50,20 @@ class Sources:
     hashes: Mapping[str, str]
     missing: tuple[str, ...]
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """Return a SHA-256 over all of them, and over what takes concave solids apart here."""
-        facts = [decomposer(), *self.hashes.items()]
+        facts = [get_decomposer(), *self.hashes.items()]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def file_hash(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def read_raw(path: Path, max_faces: int, root: Path | None = None) -> tuple[RawMesh, Sources]:
+def read_raw_mesh(
+    path: Path, max_faces: int, root: Path | None = None
+) -> tuple[RawMesh, SourceFiles]:
     """Return all that a mesh file draws as one mesh, and what it was read from.
 
     Args:
@@ -74,13 +76,13 @@ def read_raw(path: Path, max_faces: int, root: Path | None = None) -> tuple[RawM
             than ``max_faces``.
     """
     solids, sources = read_solids(path, max_faces, root)
-    with refusing(path):
-        return joined(solids, path), sources
+    with convert_errors(path):
+        return join_solids(solids, path), sources
 
 
 def read_solids(
     path: Path, max_faces: int, root: Path | None = None, *, colored: bool = True
-) -> tuple[list[Solid], Sources]:
+) -> tuple[list[Submesh], SourceFiles]:
     """Return all meshes that a mesh file draws, and what they were read from.
 
     Args:
@@ -90,18 +92,18 @@ def read_solids(
         colored: whether its colours are read, and the files that hold them.
 
     Raises:
-        InputError: as ``read_raw``.
+        InputError: as ``read_raw_mesh``.
     """
     check_file(path)
-    with refusing(path):
-        files = Companions(Place(path, path.parent if root is None else root))
-        solids = _solids(files, max_faces, colored=colored)
+    with convert_errors(path):
+        files = CompanionFiles(FileLocation(path, path.parent if root is None else root))
+        solids = _read_solids(files, max_faces, colored=colored)
         _check_count(sum(len(solid.faces) for solid in solids), max_faces, path)
-        solids = [_checked(solid, path) for solid in solids]
-    return solids, Sources(files.hashes, tuple(files.missing))
+        solids = [_check_solid(solid, path) for solid in solids]
+    return solids, SourceFiles(files.hashes, tuple(files.missing))
 
 
-def _solids(files: Companions, max_faces: int, *, colored: bool) -> list[Solid]:
+def _read_solids(files: CompanionFiles, max_faces: int, *, colored: bool) -> list[Submesh]:
     match files.path.suffix.lower():
         case ".obj":
             return read_obj(files, colored=colored)
@@ -130,7 +132,7 @@ def check_file(path: Path) -> None:
 
 
 @contextmanager
-def refusing(path: Path) -> Iterator[None]:
+def convert_errors(path: Path) -> Iterator[None]:
     """Turn what damaged files raise into an InputError that names the file."""
     try:
         with np.errstate(all="ignore"):  # files may hold any numbers
@@ -141,27 +143,27 @@ def refusing(path: Path) -> Iterator[None]:
         raise InputError(path, f"{problem} Export it again.") from error
 
 
-def _check_count(count: int, most: int, path: Path) -> None:
+def _check_count(count: int, max_count: int, path: Path) -> None:
     if not count:
         raise InputError(path, "has no faces.")
-    if count > most:
+    if count > max_count:
         raise InputError(
-            path, f"has {count} faces, more than {most}. Simplify it, or raise max_faces."
+            path, f"has {count} faces, more than {max_count}. Simplify it, or raise max_faces."
         )
 
 
-def _checked(solid: Solid, path: Path) -> Solid:
+def _check_solid(solid: Submesh, path: Path) -> Submesh:
     """Return a mesh with normals of length 1; without them if any has no direction.
 
     Raises:
         InputError: a vertex lies nowhere, or too far away to be reckoned with.
     """
-    near = (np.abs(solid.vertices) < _FARTHEST).all(axis=1)
+    near = (np.abs(solid.vertices) < _MAX_COORDINATE).all(axis=1)
     for row in np.flatnonzero(~near)[:1]:
         place = ", ".join(f"{c:g}" for c in solid.vertices[row])
         raise InputError(path, f"a vertex lies at ({place}).")
     if solid.normals is None:
         return solid
     length = np.linalg.norm(solid.normals, axis=1, keepdims=True)
-    is_sound = (np.isfinite(length) & (length > _SHORTEST)).all()
+    is_sound = (np.isfinite(length) & (length > _MIN_EXTENT)).all()
     return replace(solid, normals=solid.normals / length if is_sound else None)

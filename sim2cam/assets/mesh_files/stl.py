@@ -7,8 +7,8 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.assets.mesh_files.companions import Companions
-from sim2cam.assets.mesh_files.submesh import Solid
+from sim2cam.assets.mesh_files.companions import CompanionFiles
+from sim2cam.assets.mesh_files.submesh import Submesh
 from sim2cam.errors import InputError
 
 _HEADER = 84
@@ -16,7 +16,7 @@ _RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribut
 _VERTEX = re.compile(rb"^[ \t]*vertex[ \t]+([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 
-def read_stl(files: Companions) -> list[Solid]:
+def read_stl(files: CompanionFiles) -> list[Submesh]:
     """Return the mesh of an STL file; each triangle has corners of its own.
 
     Raises:
@@ -26,7 +26,7 @@ def read_stl(files: Companions) -> list[Solid]:
     count = int.from_bytes(data[80:_HEADER], "little")
     is_whole = len(data) == _HEADER + _RECORD.itemsize * count
     if not is_whole and data[:512].lstrip()[:5].lower() == b"solid" and b"\0" not in data[:512]:
-        corners = _of_text(files)
+        corners = _read_text(files)
     elif len(data) < _HEADER:
         raise InputError(files.path, "no STL: it is shorter than the header of one.")
     elif len(data) < _HEADER + _RECORD.itemsize * count:
@@ -37,10 +37,10 @@ def read_stl(files: Companions) -> list[Solid]:
         corners = np.frombuffer(data, _RECORD, count, _HEADER)["corners"].astype(np.float64)
     if not len(corners):
         return []
-    return [Solid(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3))]
+    return [Submesh(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3))]
 
 
-def _of_text(files: Companions) -> NDArray[np.float64]:
+def _read_text(files: CompanionFiles) -> NDArray[np.float64]:
     """Return the corners (n, 3, 3) of an STL file of text, whatever encoding its names are in."""
     lines = _VERTEX.findall(files.data.replace(b"\r", b"\n"))
     try:
@@ -48,14 +48,14 @@ def _of_text(files: Companions) -> NDArray[np.float64]:
     except ValueError:
         places = [()]
     if any(len(place) != 3 for place in places):
-        raise _wrong_line(files)
+        raise _bad_line(files)
     if len(places) % 3:
         problem = f"it ends early: its {len(places)} vertices are no whole triangles."
         raise InputError(files.path, f"{problem} Export it again.")
     return np.array(places, np.float64).reshape(-1, 3, 3)
 
 
-def _wrong_line(files: Companions) -> InputError:
+def _bad_line(files: CompanionFiles) -> InputError:
     """Return the error for the first vertex without three numbers."""
     for number, line in enumerate(files.data.replace(b"\r\n", b"\n").splitlines(), 1):
         found = _VERTEX.match(line)

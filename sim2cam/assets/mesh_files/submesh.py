@@ -14,7 +14,7 @@ Rgb = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Solid:
+class Submesh:
     """A mesh of one material; an image goes before colours of vertices, and these before its colour.
 
     Attributes:
@@ -23,7 +23,7 @@ class Solid:
         normals: (n, 3); None without.
         uvs: (n, 2), v upwards; None without.
         image: as Pillow opened it; None without, and without uvs.
-        paint: sRGB (n, 3) of the vertices; None without.
+        vertex_colors: sRGB (n, 3) of the vertices; None without.
         color: sRGB; None without.
     """
 
@@ -32,10 +32,10 @@ class Solid:
     normals: Floats | None = None
     uvs: Floats | None = None
     image: Any = None
-    paint: NDArray[np.uint8] | None = None
+    vertex_colors: NDArray[np.uint8] | None = None
     color: Rgb | None = None
 
-    def moved(self, matrix: Floats) -> Solid:
+    def transform(self, matrix: Floats) -> Submesh:
         """Return the mesh elsewhere, by a matrix (4, 4); a mirrored one keeps its outside outside."""
         linear = matrix[:3, :3]
         a, b, c = linear
@@ -51,12 +51,12 @@ class Solid:
         faces = self.faces[:, ::-1] if sign < 0 else self.faces
         return replace(self, vertices=vertices, faces=faces, normals=normals)
 
-    def tinted(self, color: Rgb) -> Solid:
+    def with_default_color(self, color: Rgb) -> Submesh:
         """Return the mesh in a colour, if its file gives it none."""
-        has_own = self.image is not None or self.paint is not None or self.color is not None
+        has_own = self.image is not None or self.vertex_colors is not None or self.color is not None
         return self if has_own else replace(self, color=color)
 
-    def trimmed(self) -> Solid:
+    def drop_unused_vertices(self) -> Submesh:
         """Return the mesh without the vertices that none of its faces names."""
         used = np.zeros(len(self.vertices), bool)
         used[self.faces] = True
@@ -69,5 +69,5 @@ class Solid:
             faces=number[self.faces],
             normals=None if self.normals is None else self.normals[used],
             uvs=None if self.uvs is None else self.uvs[used],
-            paint=None if self.paint is None else self.paint[used],
+            vertex_colors=None if self.vertex_colors is None else self.vertex_colors[used],
         )

@@ -8,30 +8,30 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_OTHER_STARTS = 9
-_SLACK = 1e-9  # of a polygon's area; smaller triangles have none, or are turned by rounding
+_MAX_FAN_STARTS = 9
+_TOLERANCE = 1e-9  # of a polygon's area; smaller triangles have none, or are turned by rounding
 
 
-def triangulated(places: Floats, counts: Indices) -> tuple[Indices, Indices]:
+def triangulate(points: Floats, counts: Indices) -> tuple[Indices, Indices]:
     """Split polygons into triangles that cover them, also where they are concave.
 
     Convex polygons become fans about their first corner, as all readers have them.
 
     Args:
-        places: (n, 3) positions of the corners, polygon after polygon.
+        points: (n, 3) positions of the corners, polygon after polygon.
         counts: (m,) corners of each polygon, at least three.
 
     Returns:
-        Triangles (k, 3) of rows of ``places``, and the polygon (k,) of each, in order.
+        Triangles (k, 3) of rows of ``points``, and the polygon (k,) of each, in order.
     """
     first = np.cumsum(counts) - counts
     triangles, owners = [np.zeros((0, 3), np.int64)], [np.zeros(0, np.int64)]
     for count in np.unique(counts):
         polygons = np.flatnonzero(counts == count)
         corners = first[polygons, None] + np.arange(count)
-        fans = _fans(corners)
+        fans = _build_fans(corners)
         if count > 3:
-            _unfold(places, corners, fans)
+            _flatten_fans(points, corners, fans)
         triangles.append(fans.reshape(-1, 3))
         owners.append(np.repeat(polygons, count - 2))
     owner = np.concatenate(owners)
@@ -39,38 +39,38 @@ def triangulated(places: Floats, counts: Indices) -> tuple[Indices, Indices]:
     return np.concatenate(triangles)[order], owner[order]
 
 
-def _unfold(places: Floats, corners: Indices, fans: Indices) -> None:
+def _flatten_fans(points: Floats, corners: Indices, fans: Indices) -> None:
     """Put better triangles of polygons (n, count) in place of fans (n, count - 2, 3).
 
     Better are those that all have an area, as triangles without one leave gaps when they are dropped;
     at least none may face against its polygon.
     """
-    least = _least_shares(places, fans)
-    for floor in (_SLACK, -_SLACK):
-        for start in range(1, min(corners.shape[1], _OTHER_STARTS)):  # all polygons at once
+    least = _compute_min_area_fractions(points, fans)
+    for floor in (_TOLERANCE, -_TOLERANCE):
+        for start in range(1, min(corners.shape[1], _MAX_FAN_STARTS)):  # all polygons at once
             rows = np.flatnonzero(least <= floor)
-            turned = _fans(np.roll(corners[rows], -start, axis=1))
-            shares = _least_shares(places, turned)
+            turned = _build_fans(np.roll(corners[rows], -start, axis=1))
+            shares = _compute_min_area_fractions(points, turned)
             is_better = shares > floor
             fans[rows[is_better]], least[rows[is_better]] = turned[is_better], shares[is_better]
-    for row in np.flatnonzero(least <= -_SLACK):
-        cut = _cut(places[corners[row]])
+    for row in np.flatnonzero(least <= -_TOLERANCE):
+        cut = _triangulate_ear(points[corners[row]])
         if cut is not None:
             fans[row] = corners[row][cut]
 
 
-def _fans(corners: Indices) -> Indices:
+def _build_fans(corners: Indices) -> Indices:
     """Return the triangles (n, count - 2, 3) about the first of corners (n, count)."""
     middle = np.broadcast_to(corners[:, :1], (len(corners), corners.shape[1] - 2))
     return np.stack([middle, corners[:, 1:-1], corners[:, 2:]], axis=2)
 
 
-def _least_shares(places: Floats, fans: Indices) -> Floats:
+def _compute_min_area_fractions(points: Floats, fans: Indices) -> Floats:
     """Return the least area (n,) of the triangles of each fan (n, count, 3), as a share of its polygon's.
 
     It is negative where a triangle faces against its polygon.
     """
-    a, b, c = np.moveaxis(places[fans], 2, 0)
+    a, b, c = np.moveaxis(points[fans], 2, 0)
     with np.errstate(all="ignore"):  # files may hold any numbers
         across = np.cross(b - a, c - a)
         normal = across.sum(axis=1, keepdims=True)
@@ -79,12 +79,12 @@ def _least_shares(places: Floats, fans: Indices) -> Floats:
         )
 
 
-def _cut(places: Floats) -> Indices | None:
+def _triangulate_ear(points: Floats) -> Indices | None:
     """Return the triangles (count - 2, 3) of one polygon by ear clipping; None if it crosses itself."""
     import mapbox_earcut
 
     with np.errstate(all="ignore"):
-        moved = places - places[0]
+        moved = points - points[0]
         normal = np.cross(moved[1:-1], moved[2:]).sum(axis=0)
         across = np.cross(normal, np.eye(3)[np.abs(normal).argmin()])
         flat = moved @ np.stack([across, np.cross(normal, across) / np.linalg.norm(normal)], axis=1)

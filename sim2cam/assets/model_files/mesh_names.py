@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from sim2cam.assets.mesh_files.companions import Place, found_within
+from sim2cam.assets.mesh_files.companions import FileLocation, find_within
 
 PACKAGES_VARIABLE = "ROS_PACKAGE_PATH"
 """Environment variable with the folders of ROS packages, which may lie anywhere."""
 
 _PACKAGE_NAME = re.compile(rb"<name>\s*([^<\s]+)\s*</name>")
-_MOST_BYTES = 2**20
+_MAX_BYTES = 2**20
 
 
-def find_mesh(name: str, place: Place) -> Path | None:
+def find_mesh(name: str, place: FileLocation) -> Path | None:
     """Return the mesh file that a model names; None if it is in no folder that may be read.
 
     Names are paths from the model's folder, ``file://`` with a whole path, or ``package://NAME/PLACE``
@@ -31,12 +31,12 @@ def find_mesh(name: str, place: Place) -> Path | None:
         return place.find(unquote(rest))
     if scheme not in ("package", "model"):
         return None
-    spots = ((folder, inner) for folder, inner in _spots(rest, place))
+    spots = ((folder, inner) for folder, inner in _list_candidates(rest, place))
     found = (place.find_in(folder, inner) for folder, inner in spots)
-    return next((one for one in found if one), None) or _in_packages(rest)
+    return next((one for one in found if one), None) or _find_in_packages(rest)
 
 
-def _spots(rest: str, place: Place) -> Iterator[tuple[Path, str]]:
+def _list_candidates(rest: str, place: FileLocation) -> Iterator[tuple[Path, str]]:
     """Yield folders, and where in them NAME/PLACE may lie; the nearest first."""
     package, _, inner = rest.partition("/")
     home = place.path.parent
@@ -45,27 +45,27 @@ def _spots(rest: str, place: Place) -> Iterator[tuple[Path, str]]:
         if not folder.is_relative_to(place.root):
             break
         yield folder, rest
-        if folder.name == package or _package_name(folder) == package:
+        if folder.name == package or _read_package_name(folder) == package:
             yield folder, inner
     yield home, inner
 
 
-def _in_packages(rest: str) -> Path | None:
+def _find_in_packages(rest: str) -> Path | None:
     package, _, inner = rest.partition("/")
     for word in filter(None, os.environ.get(PACKAGES_VARIABLE, "").split(os.pathsep)):
         folder = Path(os.path.realpath(word))
         places = [rest, inner] if folder.name == package else [rest]
         for spot in places:
-            if found := found_within(folder, spot, (folder,)):
+            if found := find_within(folder, spot, (folder,)):
                 return found
     return None
 
 
-def _package_name(folder: Path) -> str:
+def _read_package_name(folder: Path) -> str:
     """Return the name that a folder's package.xml gives; empty without."""
     path = folder / "package.xml"
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
             return ""
         found = _PACKAGE_NAME.search(path.read_bytes())
     except OSError:

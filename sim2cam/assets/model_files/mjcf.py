@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim2cam.assets.model_files.mjcf_defaults import write_out
+from sim2cam.assets.model_files.mjcf_defaults import apply_defaults
 from sim2cam.assets.model_files.model import (
     Capsule,
     Hinge,
@@ -27,19 +27,19 @@ from sim2cam.assets.model_files.model import (
     Model,
     Rgb,
     Shape,
-    joint_name,
-    mesh_part,
-    rgb_of,
-    tree_of,
+    build_model,
+    check_joint_name,
+    make_mesh_part,
+    to_srgb,
 )
 from sim2cam.assets.model_files.xml_file import (
-    attribute,
-    direction,
-    kilograms,
-    number,
-    numbers,
+    get_attribute,
+    parse_direction,
+    parse_mass,
+    parse_number,
+    parse_numbers,
+    parse_vector,
     read_xml,
-    vector,
 )
 from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, Vec3, quaternion, vec3
@@ -50,10 +50,10 @@ _WORLD = "world"
 _KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic"}
 _GEOMS = ("box", "capsule", "cylinder", "mesh", "sphere")
 _UNKNOWN = ("include", "composite", "flexcomp", "replicate", "frame", "attach", "model")
-_TURNS = ("quat", "euler", "axisangle")
-_OF_MESHES = ("refpos", "refquat")
-_OTHER_TURNS = ("xyaxes", "zaxis")
-_DRAWN_GROUPS = 3  # geoms of this group and above are what bodies collide as
+_ORIENTATIONS = ("quat", "euler", "axisangle")
+_MESH_ORIENTATIONS = ("refpos", "refquat")
+_UNSUPPORTED_ORIENTATIONS = ("xyaxes", "zaxis")
+_VISIBLE_GROUPS = 3  # geoms of this group and above are what bodies collide as
 _GREY = "0.5 0.5 0.5 1"
 
 
@@ -90,22 +90,22 @@ def read_mjcf(path: Path) -> Model:
             raise InputError(
                 path, f"<{name}> is not known. Let MuJoCo save the compiled model first."
             )
-    write_out(root, path)
+    apply_defaults(root, path)
     world = root.find("worldbody")
     if world is None:
         raise InputError(path, "has no worldbody.")
     for count, body in enumerate(root.iter("body")):
         body.set("name", body.get("name") or f"body_{count}")
-    context = _context(root, path)
-    links, hinges = [_link(world, _WORLD, (0.0, 0.0, 0.0), context)], []
-    for body, parent, off in _bodies(world, _WORLD, (0.0, 0.0, 0.0), context):
-        steps = list(_steps(body, parent, off, context))
+    context = _read_context(root, path)
+    links, hinges = [_read_link(world, _WORLD, (0.0, 0.0, 0.0), context)], []
+    for body, parent, off in _read_bodies(world, _WORLD, (0.0, 0.0, 0.0), context):
+        steps = list(_build_hinges(body, parent, off, context))
         hinges += [hinge for hinge, _ in steps]
         links += [link for _, link in steps]
-    return tree_of(links, hinges, path)
+    return build_model(links, hinges, path)
 
 
-def _context(root: Element, path: Path) -> _Context:
+def _read_context(root: Element, path: Path) -> _Context:
     compiler = root.find("compiler")
     told: Mapping[str, str] = {} if compiler is None else compiler.attrib
     angle = told.get("angle", "degree")
@@ -116,16 +116,16 @@ def _context(root: Element, path: Path) -> _Context:
     folder = PurePosixPath(told.get("meshdir", told.get("assetdir", "")))
     meshes = {}
     for mesh in root.findall("asset/mesh"):
-        for key in _OF_MESHES:
+        for key in _MESH_ORIENTATIONS:
             if key in mesh.attrib:
                 raise InputError(path, f"'{key}' of a mesh is not known. Move the mesh itself.")
-        file = attribute(mesh, "file", path)
-        scale = vector(mesh.get("scale", "1 1 1"), "scale of a mesh", path)
+        file = get_attribute(mesh, "file", path)
+        scale = parse_vector(mesh.get("scale", "1 1 1"), "scale of a mesh", path)
         name = mesh.get("name") or PurePosixPath(file).stem
-        meshes[name] = mesh_part((folder / file).as_posix(), scale, path)
+        meshes[name] = make_mesh_part((folder / file).as_posix(), scale, path)
     colors = {
-        one.get("name", ""): rgb_of(
-            numbers(one.get("rgba", "1 1 1 1"), 4, "rgba of a material", path)
+        one.get("name", ""): to_srgb(
+            parse_numbers(one.get("rgba", "1 1 1 1"), 4, "rgba of a material", path)
         )
         for one in root.findall("asset/material")
     }
@@ -133,69 +133,69 @@ def _context(root: Element, path: Path) -> _Context:
     return _Context(path, unit, told.get("autolimits", "true") == "true", meshes, colors)
 
 
-def _bodies(
+def _read_bodies(
     element: Element, name: str, off: Vec3, context: _Context
 ) -> Iterator[tuple[Element, str, Vec3]]:
     """Yield every body below one, the name of that, and where its frame is off its joint's."""
     for body in element.findall("body"):
         yield body, name, off
         joints = body.findall("joint")
-        own = _anchor(joints[-1], context) if joints else (0.0, 0.0, 0.0)
-        yield from _bodies(body, attribute(body, "name", context.path), own, context)
+        own = _read_anchor(joints[-1], context) if joints else (0.0, 0.0, 0.0)
+        yield from _read_bodies(body, get_attribute(body, "name", context.path), own, context)
 
 
-def _anchor(joint: Element, context: _Context) -> Vec3:
-    return vector(joint.get("pos", "0 0 0"), "pos of a joint", context.path)
+def _read_anchor(joint: Element, context: _Context) -> Vec3:
+    return parse_vector(joint.get("pos", "0 0 0"), "pos of a joint", context.path)
 
 
-def _steps(
+def _build_hinges(
     body: Element, parent: str, off: Vec3, context: _Context
 ) -> Iterator[tuple[Hinge, Link]]:
     """Yield the joints of a body, each with the link that it carries; the last of them is the body."""
-    name, joints = attribute(body, "name", context.path), body.findall("joint")
-    place = Pose(position_m=vec3(np.negative(off))) @ _pose(body, context)
+    name, joints = get_attribute(body, "name", context.path), body.findall("joint")
+    place = Pose(position_m=vec3(np.negative(off))) @ _read_pose(body, context)
     if not joints:
         yield (
-            Hinge(Joint(f"{joint_name(name)}_fixed", "fixed", 0, place), parent, name),
-            _link(body, name, off=(0.0, 0.0, 0.0), context=context),
+            Hinge(Joint(f"{check_joint_name(name)}_fixed", "fixed", 0, place), parent, name),
+            _read_link(body, name, off=(0.0, 0.0, 0.0), context=context),
         )
         return
     before: Vec3 = (0.0, 0.0, 0.0)
     for count, element in enumerate(joints):
-        anchor = _anchor(element, context)
+        anchor = _read_anchor(element, context)
         step = Pose(position_m=vec3(np.subtract(anchor, before)))
         pose = place @ step if count == 0 else step
         is_last = count == len(joints) - 1
         child = name if is_last else f"{name}/{count}"
-        link = _link(body, name, anchor, context) if is_last else Link(child)
-        yield Hinge(_joint(element, f"{name}_{count}", pose, context), parent, child), link
+        link = _read_link(body, name, anchor, context) if is_last else Link(child)
+        yield Hinge(_read_joint(element, f"{name}_{count}", pose, context), parent, child), link
         parent, before = child, anchor
 
 
-def _joint(element: Element, otherwise: str, pose: Pose, context: _Context) -> Joint:
+def _read_joint(element: Element, otherwise: str, pose: Pose, context: _Context) -> Joint:
     told = element.attrib
     name, kind = told.get("name", otherwise), told.get("type", "hinge")
     if kind not in _KINDS:
         raise InputError(
             context.path, f"joint '{name}' is of the type '{kind}'. {suggest_name(kind, _KINDS)}."
         )
-    axis = direction(told.get("axis", "0 0 1"), f"axis of the joint '{name}'", context.path)
+    axis = parse_direction(told.get("axis", "0 0 1"), f"axis of the joint '{name}'", context.path)
     low, high = -math.pi, math.pi
     limited = told.get("limited", "auto")
     if "range" in told and (limited == "true" or (limited == "auto" and context.autolimits)):
         unit = context.angle if kind == "hinge" else 1.0
-        ends = numbers(told["range"], 2, f"range of the joint '{name}'", context.path)
-        drawn_at = number(told.get("ref", "0"), f"ref of the joint '{name}'", context.path)
+        ends = parse_numbers(told["range"], 2, f"range of the joint '{name}'", context.path)
+        drawn_at = parse_number(told.get("ref", "0"), f"ref of the joint '{name}'", context.path)
         low, high = (unit * (end - drawn_at) for end in ends)
     elif kind == "slide":
         raise InputError(context.path, f"joint '{name}' has no range.")
     try:
-        return Joint(joint_name(name), _KINDS[kind], 0, pose, axis, low, high)
+        return Joint(check_joint_name(name), _KINDS[kind], 0, pose, axis, low, high)
     except SpecError as error:
         raise InputError(context.path, str(error)) from error
 
 
-def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
+def _read_link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
     """Return a body as a link whose frame is so far off the body's."""
     back = Pose(position_m=vec3(np.negative(off)))
     visuals, collisions, masses = [], [], []
@@ -203,62 +203,64 @@ def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
         told = geom.attrib
         if told.get("type", "sphere") == "plane":
             continue
-        solid, pose = _solid(told, context)
-        color = context.colors.get(told.get("material", "")) or rgb_of(
-            numbers(told.get("rgba", _GREY), 4, "rgba of a geom", context.path)
+        solid, pose = _read_shape(told, context)
+        color = context.colors.get(told.get("material", "")) or to_srgb(
+            parse_numbers(told.get("rgba", _GREY), 4, "rgba of a geom", context.path)
         )
         shape = Shape(solid, back @ pose, color)
-        group = number(told.get("group", "0"), "group of a geom", context.path)
-        if group < _DRAWN_GROUPS:
+        group = parse_number(told.get("group", "0"), "group of a geom", context.path)
+        if group < _VISIBLE_GROUPS:
             visuals.append(shape)
         if told.get("contype", "1") != "0" or told.get("conaffinity", "1") != "0":
             collisions.append(shape)
         if "mass" in told:
             of_geom = f"the mass of a geom of '{name}'"
-            masses.append(kilograms(told["mass"], of_geom, context.path))
+            masses.append(parse_mass(told["mass"], of_geom, context.path))
     weighed = element.find("inertial")
     if weighed is None:
         inertial = Inertial(sum(masses) if masses else None)
     else:
-        inertial = _inertial(weighed, name, back, context)
+        inertial = _read_inertial(weighed, name, back, context)
     return Link(name, tuple(visuals), tuple(collisions), inertial)
 
 
-def _inertial(element: Element, name: str, back: Pose, context: _Context) -> Inertial:
+def _read_inertial(element: Element, name: str, back: Pose, context: _Context) -> Inertial:
     """Return what a body says of its mass, moved back from the body's frame to its link's."""
     path, of_body = context.path, f"of the body '{name}'"
-    mass = kilograms(attribute(element, "mass", path), f"the mass {of_body}", path)
-    pose = back @ _pose(element, context)
+    mass = parse_mass(get_attribute(element, "mass", path), f"the mass {of_body}", path)
+    pose = back @ _read_pose(element, context)
     if "fullinertia" in element.attrib:
-        xx, yy, zz, xy, xz, yz = numbers(
+        xx, yy, zz, xy, xz, yz = parse_numbers(
             element.attrib["fullinertia"], 6, f"fullinertia {of_body}", path
         )
         return Inertial(mass, pose, (xx, yy, zz, xy, xz, yz))
     if "diaginertia" in element.attrib:
-        xx, yy, zz = vector(element.attrib["diaginertia"], f"diaginertia {of_body}", path)
+        xx, yy, zz = parse_vector(element.attrib["diaginertia"], f"diaginertia {of_body}", path)
         return Inertial(mass, pose, (xx, yy, zz, 0.0, 0.0, 0.0))
     return Inertial(mass)
 
 
-def _solid(
-    told: Mapping[str, str], context: _Context
+def _read_shape(
+    attributes: Mapping[str, str], context: _Context
 ) -> tuple[Cuboid | Cylinder | Sphere | Capsule | MeshPart, Pose]:
-    kind, path = told.get("type", "mesh" if "mesh" in told else "sphere"), context.path
+    kind, path = attributes.get("type", "mesh" if "mesh" in attributes else "sphere"), context.path
     if kind not in _GEOMS:
         raise InputError(path, f"a geom is of the type '{kind}'. {suggest_name(kind, _GEOMS)}.")
     if kind == "mesh":
-        name = told.get("mesh", "")
+        name = attributes.get("mesh", "")
         if name not in context.meshes:
             raise InputError(
                 path, f"a geom names the mesh '{name}'. {suggest_name(name, context.meshes)}."
             )
-        return context.meshes[name], _turned(told, context)
-    sizes = told.get("size", "").split()
-    count = {"box": 3, "sphere": 1}.get(kind, 1 if "fromto" in told else 2)
-    size = numbers(" ".join(sizes[:count]), count, f"size of a {kind}", path)
-    pose, half = _turned(told, context), size[-1]
-    if "fromto" in told and kind in ("capsule", "cylinder"):
-        ends = np.reshape(numbers(told["fromto"], 6, f"fromto of a {kind}", path), (2, 3))
+        return context.meshes[name], _read_orientation(attributes, context)
+    sizes = attributes.get("size", "").split()
+    count = {"box": 3, "sphere": 1}.get(kind, 1 if "fromto" in attributes else 2)
+    size = parse_numbers(" ".join(sizes[:count]), count, f"size of a {kind}", path)
+    pose, half = _read_orientation(attributes, context), size[-1]
+    if "fromto" in attributes and kind in ("capsule", "cylinder"):
+        ends = np.reshape(
+            parse_numbers(attributes["fromto"], 6, f"fromto of a {kind}", path), (2, 3)
+        )
         along = ends[1] - ends[0]
         half = float(np.linalg.norm(along)) / 2
         turn = Rotation.align_vectors([along], [[0, 0, 1]])[0] if half > 0 else Rotation.identity()
@@ -278,30 +280,34 @@ def _solid(
         raise InputError(path, str(error)) from error
 
 
-def _pose(element: Element, context: _Context) -> Pose:
-    return _turned(element.attrib, context)
+def _read_pose(element: Element, context: _Context) -> Pose:
+    return _read_orientation(element.attrib, context)
 
 
-def _turned(told: Mapping[str, str], context: _Context) -> Pose:
+def _read_orientation(attributes: Mapping[str, str], context: _Context) -> Pose:
     path = context.path
-    for name in _OTHER_TURNS:
-        if name in told:
-            raise InputError(path, f"'{name}' is not known. {suggest_name(name, _TURNS)}.")
-    place = vector(told.get("pos", "0 0 0"), "pos of a body or geom", path)
+    for name in _UNSUPPORTED_ORIENTATIONS:
+        if name in attributes:
+            raise InputError(path, f"'{name}' is not known. {suggest_name(name, _ORIENTATIONS)}.")
+    place = parse_vector(attributes.get("pos", "0 0 0"), "pos of a body or geom", path)
     turn = Rotation.identity()
-    if "quat" in told:
-        w, x, y, z = numbers(told["quat"], 4, "quat of a body or geom", path)
+    if "quat" in attributes:
+        w, x, y, z = parse_numbers(attributes["quat"], 4, "quat of a body or geom", path)
         if not 1e-9 < math.hypot(w, x, y, z) < math.inf:
             raise InputError(
-                path, f"quat of a body or geom is '{told['quat'][:60]}', which is no turn."
+                path, f"quat of a body or geom is '{attributes['quat'][:60]}', which is no turn."
             )
         turn = Rotation.from_quat((x, y, z, w))
-    elif "euler" in told:
-        angles = np.multiply(vector(told["euler"], "euler of a body or geom", path), context.angle)
+    elif "euler" in attributes:
+        angles = np.multiply(
+            parse_vector(attributes["euler"], "euler of a body or geom", path), context.angle
+        )
         turn = Rotation.from_euler("XYZ", angles)
-    elif "axisangle" in told:
-        *axis, angle = numbers(told["axisangle"], 4, "axisangle of a body or geom", path)
+    elif "axisangle" in attributes:
+        *axis, angle = parse_numbers(
+            attributes["axisangle"], 4, "axisangle of a body or geom", path
+        )
         text = " ".join(map(str, axis))
-        towards = direction(text, "axisangle of a body or geom", path)
+        towards = parse_direction(text, "axisangle of a body or geom", path)
         turn = Rotation.from_rotvec(np.multiply(towards, angle * context.angle))
     return Pose(quaternion(turn), place)

@@ -26,8 +26,8 @@ T = TypeVar("T")
 Rgb = tuple[int, int, int]
 Moments = tuple[float, float, float, float, float, float]
 
-MOST_LINKS = 256
-MOST_SHAPES = 1024
+MAX_LINKS = 256
+MAX_SHAPES = 1024
 
 SHAPES = ("box", "cylinder", "sphere", "mesh")
 """What links of URDF and SDF are made of."""
@@ -87,7 +87,7 @@ class Inertial:
     pose: Pose = field(default_factory=Pose)
     moments_kg_m2: Moments | None = None
 
-    def spread(self) -> Floats | None:
+    def compute_inertia(self) -> Floats | None:
         """Return how the mass is spread (4, 4), in the link's frame; None when the file does not say."""
         if not self.mass_kg or self.moments_kg_m2 is None:
             return None
@@ -131,7 +131,7 @@ class Hinge:
     child: str
 
 
-def mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
+def make_mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
     """Return the mesh file that a model names.
 
     Raises:
@@ -147,48 +147,50 @@ def mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
     return MeshPart(name.strip(), scale)
 
 
-def joint_name(name: str) -> str:
+def check_joint_name(name: str) -> str:
     """Return the name of a joint as recipes can write it, with ``_`` for what a path may not hold."""
     return re.sub(r"[^\w:-]", "_", name)
 
 
-def rgb_of(shares: Sequence[float]) -> Rgb:
+def to_srgb(shares: Sequence[float]) -> Rgb:
     """Return a colour of shares, red, green and blue first, as bytes."""
     red, green, blue = (round(255 * min(max(share, 0.0), 1.0)) for share in shares[:3])
     return red, green, blue
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedLink:
     """A link, and where it is in the model."""
 
     link: Link
     pose: Pose
 
 
-def tree_of(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> Model:
+def build_model(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> Model:
     """Return the model of these links and joints.
 
     Raises:
         InputError: they are no tree, or too many, or a name is not there or twice.
     """
     _check_counts(links, path)
-    by_name = _named(((link.name, link) for link in links), "link", path)
-    _named(((hinge.joint.name, hinge) for hinge in hinges), "joint", path)
+    by_name = _index_by_name(((link.name, link) for link in links), "link", path)
+    _index_by_name(((hinge.joint.name, hinge) for hinge in hinges), "joint", path)
     for hinge in hinges:
         for end in (hinge.parent, hinge.child):
             if end not in by_name:
                 raise InputError(
                     path, f"joint '{hinge.joint.name}' names the link '{end}', which it lacks."
                 )
-    carried = _named(((hinge.child, hinge) for hinge in hinges), "link carried by a joint", path)
+    carried = _index_by_name(
+        ((hinge.child, hinge) for hinge in hinges), "link carried by a joint", path
+    )
     roots = [name for name in by_name if name not in carried]
     if len(roots) != 1:
         found = ", ".join(f"'{root}'" for root in roots[:3]) or "none"
         raise InputError(
             path, f"needs one link that hangs on no other, and has {len(roots)} ({found})."
         )
-    order = _ordered(roots[0], hinges)
+    order = _order_from_root(roots[0], hinges)
     if len(order) < len(by_name):
         lost = next(name for name in by_name if name not in order)
         raise InputError(path, f"link '{lost}' hangs on itself.")
@@ -202,14 +204,14 @@ def tree_of(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> Model
 
 def _check_counts(links: Sequence[Link], path: Path) -> None:
     shapes = sum(len(link.visuals) + len(link.collisions) for link in links)
-    for count, most, what in ((len(links), MOST_LINKS, "links"), (shapes, MOST_SHAPES, "shapes")):
+    for count, most, what in ((len(links), MAX_LINKS, "links"), (shapes, MAX_SHAPES, "shapes")):
         if count > most:
             raise InputError(path, f"has {count} {what}, more than {most}.")
     if not any(link.visuals for link in links):
         raise InputError(path, "has no link of which anything is seen.")
 
 
-def _named(entries: Iterable[tuple[str, T]], what: str, path: Path) -> dict[str, T]:
+def _index_by_name(entries: Iterable[tuple[str, T]], what: str, path: Path) -> dict[str, T]:
     found: dict[str, T] = {}
     for name, entry in entries:
         if name in found:
@@ -218,7 +220,7 @@ def _named(entries: Iterable[tuple[str, T]], what: str, path: Path) -> dict[str,
     return found
 
 
-def _ordered(root: str, hinges: Sequence[Hinge]) -> list[str]:
+def _order_from_root(root: str, hinges: Sequence[Hinge]) -> list[str]:
     order = [root]
     for name in order:
         order += [hinge.child for hinge in hinges if hinge.parent == name]
@@ -236,7 +238,9 @@ def _check_mimics(model: Model, path: Path) -> None:
             )
 
 
-def rehung(links: Mapping[str, Placed], hinges: Sequence[Hinge]) -> tuple[list[Link], list[Hinge]]:
+def attach_links(
+    links: Mapping[str, PlacedLink], hinges: Sequence[Hinge]
+) -> tuple[list[Link], list[Hinge]]:
     """Return links and joints with the frame of each link where its joint is, as trees have them.
 
     Args:
@@ -249,7 +253,7 @@ def rehung(links: Mapping[str, Placed], hinges: Sequence[Hinge]) -> tuple[list[L
         for hinge in hinges
         if hinge.child in links
     }
-    moved = [_moved(placed, frames[name].inverse()) for name, placed in links.items()]
+    moved = [_move_link(placed, frames[name].inverse()) for name, placed in links.items()]
     hung = [
         replace(
             hinge,
@@ -262,7 +266,7 @@ def rehung(links: Mapping[str, Placed], hinges: Sequence[Hinge]) -> tuple[list[L
     return moved, [*hung, *lost]
 
 
-def _moved(placed: Placed, to_frame: Pose) -> Link:
+def _move_link(placed: PlacedLink, to_frame: Pose) -> Link:
     def shapes(found: tuple[Shape, ...]) -> tuple[Shape, ...]:
         return tuple(replace(one, pose=to_frame @ placed.pose @ one.pose) for one in found)
 

@@ -22,24 +22,24 @@ from sim2cam.assets.model_files.model import (
     Link,
     MeshPart,
     Model,
-    Placed,
+    PlacedLink,
     Rgb,
     Shape,
-    joint_name,
-    mesh_part,
-    rehung,
-    rgb_of,
-    tree_of,
+    attach_links,
+    build_model,
+    check_joint_name,
+    make_mesh_part,
+    to_srgb,
 )
 from sim2cam.assets.model_files.xml_file import (
-    attribute,
-    direction,
-    kilograms,
-    number,
-    numbers,
+    get_attribute,
+    parse_direction,
+    parse_mass,
+    parse_number,
+    parse_numbers,
+    parse_vector,
     read_xml,
-    refuse,
-    vector,
+    refuse_element,
 )
 from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, quaternion
@@ -48,7 +48,7 @@ from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 _WORLD = "world"
 _UNKNOWN = ("include", "model", "frame")
-_FREE_RAD = 1e15  # limits beyond are SDF's way to say that there are none
+_UNLIMITED_RAD = 1e15  # limits beyond are SDF's way to say that there are none
 
 
 def read_sdf(path: Path) -> Model:
@@ -76,40 +76,40 @@ def read_sdf(path: Path) -> Model:
         )
     links = {}
     for element in models[0].findall("link"):
-        link = _link(element, path)
+        link = _read_link(element, path)
         if link.name in links:
             raise InputError(path, f"has the link '{link.name}' twice.")
-        links[link.name] = Placed(link, _pose(element, path))
-    hinges = [_hinge(element, path) for element in models[0].findall("joint")]
-    return tree_of(*rehung(links, [one for one in hinges if one.parent != _WORLD]), path)
+        links[link.name] = PlacedLink(link, _read_pose(element, path))
+    hinges = [_read_hinge(element, path) for element in models[0].findall("joint")]
+    return build_model(*attach_links(links, [one for one in hinges if one.parent != _WORLD]), path)
 
 
-def _link(element: Element, path: Path) -> Link:
-    name = attribute(element, "name", path)
+def _read_link(element: Element, path: Path) -> Link:
+    name = get_attribute(element, "name", path)
     visuals, collisions = (
-        tuple(_shape(one, path) for one in element.findall(kind))
+        tuple(_read_shape(one, path) for one in element.findall(kind))
         for kind in ("visual", "collision")
     )
-    return Link(name, visuals, collisions, _inertial(element, name, path))
+    return Link(name, visuals, collisions, _read_inertial(element, name, path))
 
 
-def _inertial(link: Element, name: str, path: Path) -> Inertial:
+def _read_inertial(link: Element, name: str, path: Path) -> Inertial:
     element = link.find("inertial")
     if element is None:
         return Inertial()
     of_link, told = f"of the link '{name}'", element.findtext("mass")
-    mass = None if told is None else kilograms(told, f"the mass {of_link}", path)
+    mass = None if told is None else parse_mass(told, f"the mass {of_link}", path)
     inertia = element.find("inertia")
     if inertia is None:
         return Inertial(mass)
     xx, yy, zz, xy, xz, yz = (
-        number(inertia.findtext(key, otherwise), f"{key} {of_link}", path)
+        parse_number(inertia.findtext(key, otherwise), f"{key} {of_link}", path)
         for key, otherwise in zip(TENSOR, "111000", strict=True)  # as SDF has it
     )
-    return Inertial(mass, _pose(element, path), (xx, yy, zz, xy, xz, yz))
+    return Inertial(mass, _read_pose(element, path), (xx, yy, zz, xy, xz, yz))
 
 
-def _shape(element: Element, path: Path) -> Shape:
+def _read_shape(element: Element, path: Path) -> Shape:
     solid = element.find("geometry/*")
     if solid is None:
         raise InputError(path, f"a <{element.tag}> has no geometry.")
@@ -117,45 +117,47 @@ def _shape(element: Element, path: Path) -> Shape:
     color: Rgb | None = None
     if diffuse is not None:
         count = len(diffuse.split())
-        color = rgb_of(numbers(diffuse, 3 if count == 3 else 4, "diffuse of a material", path))
-    return Shape(_solid(solid, path), _pose(element, path), color)
+        color = to_srgb(
+            parse_numbers(diffuse, 3 if count == 3 else 4, "diffuse of a material", path)
+        )
+    return Shape(_read_geometry(solid, path), _read_pose(element, path), color)
 
 
-def _solid(element: Element, path: Path) -> Cuboid | Cylinder | Sphere | MeshPart:
+def _read_geometry(element: Element, path: Path) -> Cuboid | Cylinder | Sphere | MeshPart:
     def text(name: str) -> str:
         return element.findtext(name, "")
 
     def length(name: str) -> float:
-        return number(text(name), f"{name} of a {element.tag}", path)
+        return parse_number(text(name), f"{name} of a {element.tag}", path)
 
     try:
         match element.tag:
             case "box":
-                return Cuboid(vector(text("size"), "size of a box", path))
+                return Cuboid(parse_vector(text("size"), "size of a box", path))
             case "cylinder":
                 return Cylinder(length("radius"), length("length"))
             case "sphere":
                 return Sphere(length("radius"))
             case "mesh":
-                scale = vector(element.findtext("scale", "1 1 1"), "scale of a mesh", path)
-                return mesh_part(text("uri").strip(), scale, path)
+                scale = parse_vector(element.findtext("scale", "1 1 1"), "scale of a mesh", path)
+                return make_mesh_part(text("uri").strip(), scale, path)
     except SpecError as error:
         raise InputError(path, str(error)) from error
-    raise refuse(element, "the shape", SHAPES, path)
+    raise refuse_element(element, "the shape", SHAPES, path)
 
 
-def _pose(element: Element, path: Path) -> Pose:
+def _read_pose(element: Element, path: Path) -> Pose:
     told = element.find("pose")
     if told is None:
         return Pose()
-    x, y, z, *turns = numbers(told.text or "", 6, f"pose of a {element.tag}", path)
+    x, y, z, *turns = parse_numbers(told.text or "", 6, f"pose of a {element.tag}", path)
     in_degrees = told.get("degrees", "false") not in ("false", "0")
     turn = Rotation.from_euler("xyz", turns, degrees=in_degrees)
     return Pose(quaternion(turn), (x, y, z))
 
 
-def _hinge(element: Element, path: Path) -> Hinge:
-    name, kind = attribute(element, "name", path), attribute(element, "type", path)
+def _read_hinge(element: Element, path: Path) -> Hinge:
+    name, kind = get_attribute(element, "name", path), get_attribute(element, "type", path)
     if kind not in JOINT_KINDS:
         raise InputError(
             path, f"joint '{name}' is of the type '{kind}'. {suggest_name(kind, JOINT_KINDS)}."
@@ -163,9 +165,9 @@ def _hinge(element: Element, path: Path) -> Hinge:
     parent, child = (element.findtext(end, "").strip() for end in ("parent", "child"))
     low, high, axis = 0.0, 0.0, (0.0, 0.0, 1.0)
     if kind != "fixed":
-        low, high = _limits(element, name, kind, path)
+        low, high = _read_limits(element, name, kind, path)
         towards = element.findtext("axis/xyz", "0 0 1")
-        axis = direction(towards, f"axis of the joint '{name}'", path)
+        axis = parse_direction(towards, f"axis of the joint '{name}'", path)
         frame = element.findtext("axis/use_parent_model_frame", "0").strip()
         if frame not in ("0", "false") or element.find("axis/xyz[@expressed_in]") is not None:
             raise InputError(
@@ -173,7 +175,15 @@ def _hinge(element: Element, path: Path) -> Hinge:
             )
     try:
         return Hinge(
-            Joint(joint_name(name), JOINT_KINDS[kind], 0, _pose(element, path), axis, low, high),
+            Joint(
+                check_joint_name(name),
+                JOINT_KINDS[kind],
+                0,
+                _read_pose(element, path),
+                axis,
+                low,
+                high,
+            ),
             parent,
             child,
         )
@@ -181,14 +191,14 @@ def _hinge(element: Element, path: Path) -> Hinge:
         raise InputError(path, str(error)) from error
 
 
-def _limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, float]:
+def _read_limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, float]:
     where = f"limit of the joint '{name}'"
     low, high = (
-        number(element.findtext(f"axis/limit/{end}", str(otherwise)), f"{end} {where}", path)
-        for end, otherwise in (("lower", -_FREE_RAD), ("upper", _FREE_RAD))
+        parse_number(element.findtext(f"axis/limit/{end}", str(otherwise)), f"{end} {where}", path)
+        for end, otherwise in (("lower", -_UNLIMITED_RAD), ("upper", _UNLIMITED_RAD))
     )
-    if kind == "continuous" or (kind == "revolute" and high - low >= _FREE_RAD):
+    if kind == "continuous" or (kind == "revolute" and high - low >= _UNLIMITED_RAD):
         return -math.pi, math.pi
-    if high - low >= _FREE_RAD:
+    if high - low >= _UNLIMITED_RAD:
         raise InputError(path, f"joint '{name}' has no limit.")
     return low, high

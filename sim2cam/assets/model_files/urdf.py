@@ -26,20 +26,20 @@ from sim2cam.assets.model_files.model import (
     Model,
     Rgb,
     Shape,
-    joint_name,
-    mesh_part,
-    rgb_of,
-    tree_of,
+    build_model,
+    check_joint_name,
+    make_mesh_part,
+    to_srgb,
 )
 from sim2cam.assets.model_files.xml_file import (
-    attribute,
-    direction,
-    kilograms,
-    number,
-    numbers,
+    get_attribute,
+    parse_direction,
+    parse_mass,
+    parse_number,
+    parse_numbers,
+    parse_vector,
     read_xml,
-    refuse,
-    vector,
+    refuse_element,
 )
 from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, quaternion
@@ -59,46 +59,47 @@ def read_urdf(path: Path) -> Model:
     if any(str(element.tag).startswith("{") and "xacro" in element.tag for element in root.iter()):
         raise InputError(path, "has elements of xacro. Run xacro on it first.")
     materials = {
-        material.get("name", ""): _color(material, path) for material in root.findall("material")
+        material.get("name", ""): _read_color(material, path)
+        for material in root.findall("material")
     }
     for material in root.findall(
         "link/visual/material"
     ):  # a name may be told where it is used first
         if material.find("color") is not None:
-            materials.setdefault(material.get("name", ""), _color(material, path))
+            materials.setdefault(material.get("name", ""), _read_color(material, path))
     if root.find(".//material/texture") is not None:
         warn(path, "textures of its materials are left out; those of its meshes are not.")
-    links = [_link(element, materials, path) for element in root.findall("link")]
-    hinges = [_hinge(element, path) for element in root.findall("joint")]
-    return tree_of(links, hinges, path)
+    links = [_read_link(element, materials, path) for element in root.findall("link")]
+    hinges = [_read_hinge(element, path) for element in root.findall("joint")]
+    return build_model(links, hinges, path)
 
 
-def _link(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> Link:
-    name = attribute(element, "name", path)
+def _read_link(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> Link:
+    name = get_attribute(element, "name", path)
     return Link(
         name,
-        tuple(_shape(visual, materials, path) for visual in element.findall("visual")),
-        tuple(_shape(collision, {}, path) for collision in element.findall("collision")),
-        _inertial(element, name, path),
+        tuple(_read_shape(visual, materials, path) for visual in element.findall("visual")),
+        tuple(_read_shape(collision, {}, path) for collision in element.findall("collision")),
+        _read_inertial(element, name, path),
     )
 
 
-def _inertial(link: Element, name: str, path: Path) -> Inertial:
+def _read_inertial(link: Element, name: str, path: Path) -> Inertial:
     element = link.find("inertial")
     if element is None:
         return Inertial()
     mass, inertia = element.find("mass"), element.find("inertia")
     of_link = f"of the link '{name}'"
-    found = None if mass is None else kilograms(mass.get("value", ""), f"the mass {of_link}", path)
+    found = None if mass is None else parse_mass(mass.get("value", ""), f"the mass {of_link}", path)
     if inertia is None:
         return Inertial(found)
     xx, yy, zz, xy, xz, yz = (
-        number(inertia.get(key, "0"), f"{key} {of_link}", path) for key in TENSOR
+        parse_number(inertia.get(key, "0"), f"{key} {of_link}", path) for key in TENSOR
     )
-    return Inertial(found, _origin(element, path), (xx, yy, zz, xy, xz, yz))
+    return Inertial(found, _read_origin(element, path), (xx, yy, zz, xy, xz, yz))
 
 
-def _shape(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> Shape:
+def _read_shape(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> Shape:
     geometry = element.find("geometry")
     solid = None if geometry is None else next(iter(geometry), None)
     if solid is None:
@@ -106,74 +107,80 @@ def _shape(element: Element, materials: Mapping[str, Rgb | None], path: Path) ->
     material = element.find("material")
     color = None
     if material is not None:
-        color = _color(material, path) or materials.get(material.get("name", ""))
-    return Shape(_solid(solid, path), _origin(element, path), color)
+        color = _read_color(material, path) or materials.get(material.get("name", ""))
+    return Shape(_read_geometry(solid, path), _read_origin(element, path), color)
 
 
-def _solid(element: Element, path: Path) -> Cuboid | Cylinder | Sphere | MeshPart:
+def _read_geometry(element: Element, path: Path) -> Cuboid | Cylinder | Sphere | MeshPart:
     def length(name: str) -> float:
-        return number(attribute(element, name, path), f"{name} of a {element.tag}", path)
+        return parse_number(get_attribute(element, name, path), f"{name} of a {element.tag}", path)
 
     try:
         match element.tag:
             case "box":
-                return Cuboid(vector(attribute(element, "size", path), "size of a box", path))
+                return Cuboid(
+                    parse_vector(get_attribute(element, "size", path), "size of a box", path)
+                )
             case "cylinder":
                 return Cylinder(length("radius"), length("length"))
             case "sphere":
                 return Sphere(length("radius"))
             case "mesh":
-                scale = vector(element.get("scale", "1 1 1"), "scale of a mesh", path)
-                return mesh_part(attribute(element, "filename", path), scale, path)
+                scale = parse_vector(element.get("scale", "1 1 1"), "scale of a mesh", path)
+                return make_mesh_part(get_attribute(element, "filename", path), scale, path)
     except SpecError as error:
         raise InputError(path, str(error)) from error
-    raise refuse(element, "the shape", SHAPES, path)
+    raise refuse_element(element, "the shape", SHAPES, path)
 
 
-def _origin(element: Element, path: Path) -> Pose:
+def _read_origin(element: Element, path: Path) -> Pose:
     origin = element.find("origin")
     if origin is None:
         return Pose()
     where = f"origin of a {element.tag}"
-    roll, pitch, yaw = vector(origin.get("rpy", "0 0 0"), f"rpy of the {where}", path)
+    roll, pitch, yaw = parse_vector(origin.get("rpy", "0 0 0"), f"rpy of the {where}", path)
     turn = Rotation.from_euler("xyz", (roll, pitch, yaw))
-    return Pose(quaternion(turn), vector(origin.get("xyz", "0 0 0"), f"xyz of the {where}", path))
+    return Pose(
+        quaternion(turn), parse_vector(origin.get("xyz", "0 0 0"), f"xyz of the {where}", path)
+    )
 
 
-def _color(material: Element, path: Path) -> Rgb | None:
+def _read_color(material: Element, path: Path) -> Rgb | None:
     color = material.find("color")
     if color is None:
         return None
-    return rgb_of(numbers(attribute(color, "rgba", path), 4, "rgba of a color", path))
+    return to_srgb(parse_numbers(get_attribute(color, "rgba", path), 4, "rgba of a color", path))
 
 
-def _hinge(element: Element, path: Path) -> Hinge:
-    name = attribute(element, "name", path)
-    kind = attribute(element, "type", path)
+def _read_hinge(element: Element, path: Path) -> Hinge:
+    name = get_attribute(element, "name", path)
+    kind = get_attribute(element, "type", path)
     if kind not in JOINT_KINDS:
         raise InputError(
             path, f"joint '{name}' is of the type '{kind}'. {suggest_name(kind, JOINT_KINDS)}."
         )
     ends = [element.find(end) for end in ("parent", "child")]
     parent, child = ("" if end is None else end.get("link", "") for end in ends)
-    low, high = _limits(element, name, kind, path)
+    low, high = _read_limits(element, name, kind, path)
     axis = element.find("axis")
-    text = "1 0 0" if axis is None else attribute(axis, "xyz", path)
+    text = "1 0 0" if axis is None else get_attribute(axis, "xyz", path)
     towards = (
-        direction(text, f"axis of the joint '{name}'", path) if kind != "fixed" else (1.0, 0.0, 0.0)
+        parse_direction(text, f"axis of the joint '{name}'", path)
+        if kind != "fixed"
+        else (1.0, 0.0, 0.0)
     )
     mimic = element.find("mimic")
     try:
         joint = Joint(
-            joint_name(name), JOINT_KINDS[kind], 0, _origin(element, path), towards, low, high,
-            None if mimic is None else _mimic(mimic, name, path),
+            check_joint_name(name), JOINT_KINDS[kind], 0, _read_origin(element, path), towards, low, high,
+            None if mimic is None else _read_mimic(mimic, name, path),
         )  # fmt: skip
     except SpecError as error:
         raise InputError(path, str(error)) from error
     return Hinge(joint, parent, child)
 
 
-def _limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, float]:
+def _read_limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, float]:
     if kind == "fixed":
         return 0.0, 0.0
     if kind == "continuous":
@@ -182,15 +189,15 @@ def _limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, 
     if limit is None:
         raise InputError(path, f"joint '{name}' has no limit.")
     low, high = (
-        number(limit.get(end, "0"), f"{end} limit of the joint '{name}'", path)
+        parse_number(limit.get(end, "0"), f"{end} limit of the joint '{name}'", path)
         for end in ("lower", "upper")
     )
     return low, high
 
 
-def _mimic(element: Element, name: str, path: Path) -> Mimic:
+def _read_mimic(element: Element, name: str, path: Path) -> Mimic:
     factor, offset = (
-        number(element.get(key, otherwise), f"{key} of the mimic of '{name}'", path)
+        parse_number(element.get(key, otherwise), f"{key} of the mimic of '{name}'", path)
         for key, otherwise in (("multiplier", "1"), ("offset", "0"))
     )
-    return Mimic(joint_name(attribute(element, "joint", path)), factor, offset)
+    return Mimic(check_joint_name(get_attribute(element, "joint", path)), factor, offset)

@@ -114,7 +114,10 @@ def test_colors_of_vertices_reach_to_1_or_255(tmp_path, most):
         for corner, share in zip(CORNERS, shares, strict=True)
     ]
     (solid,), _ = read(tmp_path, [*told, *FACES])
-    of = {tuple(v): tuple(c) for v, c in zip(solid.vertices, solid.paint.tolist(), strict=True)}
+    of = {
+        tuple(v): tuple(c)
+        for v, c in zip(solid.vertices, solid.vertex_colors.tolist(), strict=True)
+    }
     assert of[0, 0, 0] == (255, 0, 0)
     assert of[0, 0, 1] == (255, 102, 51)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim2cam.assets.folder import asset_names
+from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
-from sim2cam.assets.mesh import collider_of, content_of, read_mesh_file
+from sim2cam.assets.mesh import build_collider, load_content, read_mesh_file
 from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.geometry.poses import Pose
@@ -59,8 +59,8 @@ def crane(tmp_path):
 
 def facts_of(path):
     (found,) = import_assets(path.parent, [path.name])
-    assert found.problem is None
-    return found.facts
+    assert found.error is None
+    return found.info
 
 
 def lifted(mesh, radians):
@@ -71,7 +71,7 @@ def lifted(mesh, radians):
 
 def test_links_are_parts_and_joints_have_states(crane):
     facts = facts_of(crane)
-    assert asset_names(crane.parent) == ("crane.urdf",)  # its meshes are its parts
+    assert list_assets(crane.parent) == ("crane.urdf",)  # its meshes are its parts
     assert facts.articulation.links == ("mast", "jib", "hook")
     assert [joint.name for joint in facts.articulation.joints] == ["swing_lift", "tip"]
     assert (facts.mesh.joints, facts.mesh.category) == ((("swing_lift", 0.0),), "crane")
@@ -97,14 +97,14 @@ def test_what_is_seen_and_what_is_hit_turn_with_the_joint(crane, radians):
     a, b, c = found.vertices_m[found.faces].swapaxes(0, 1)
     across = np.cross(b - a, c - a)
     assert ((across * found.normals[found.faces[:, 0]]).sum(axis=1) > 0).all()
-    mast, jib = collider_of(mesh).links
+    mast, jib = build_collider(mesh).links
     corners = jib.pose.apply(jib.parts[0])
     assert np.allclose(corners.min(axis=0), rod.vertices.min(axis=0), atol=1e-6)
     assert mast.pose == Pose()
 
 
 def test_links_have_their_materials_colours(crane):
-    content = content_of(facts_of(crane).mesh)
+    content = load_content(facts_of(crane).mesh)
     places = (content.mesh.uvs * content.colors.shape[1::-1]).astype(int)
     colors = content.colors[places[:, 1], places[:, 0]]
     assert (colors[content.mesh.parts == 1] == (0, 0, 255)).all()
@@ -180,7 +180,7 @@ def test_where_it_balances_is_for_the_file_to_say(crane):
     crane.with_suffix(".toml").write_text("center_of_mass = [0, 0, 0.2]")
     (found,) = import_assets(crane.parent, [crane.name])
     problem = "center_of_mass: a URDF says itself where its links have theirs."
-    assert found.problem == f"{crane.with_suffix('.toml')}: {problem}"
+    assert found.error == f"{crane.with_suffix('.toml')}: {problem}"
 
 
 LINK = '<link name="a"><visual><geometry><sphere radius="0.1"/></geometry></visual></link>'

@@ -121,7 +121,9 @@ def test_the_critic_learns_to_tell_domains_and_features_the_opposite():
     told = torch.sigmoid(critic.image_head(features)).detach().numpy()
     expected = -np.concatenate([np.log(1 - told[:2]).ravel(), np.log(told[2:]).ravel()]).mean()
     assert losses["domain_image"].item() == pytest.approx(expected)
-    told = torch.sigmoid(critic.instance_head(gather_peak_features(features, heat))).detach().numpy()
+    told = (
+        torch.sigmoid(critic.instance_head(gather_peak_features(features, heat))).detach().numpy()
+    )
     expected = -np.concatenate([np.log(1 - told[:2]).ravel(), np.log(told[2:]).ravel()]).mean()
     assert losses["domain_instance"].item() == pytest.approx(expected)
 

@@ -534,7 +534,9 @@ def test_a_training_begins_with_pretrained_weights(data, tmp_path, whole):
 
 def test_pretrained_weights_that_do_not_fit_are_refused(tmp_path):
     model, path = build_torchvision_model("fcn_tiny", 2, generator()), tmp_path / "w.safetensors"
-    with pytest.raises(CheckpointError, match=r"w\.safetensors: file does not exist\. Check the path"):
+    with pytest.raises(
+        CheckpointError, match=r"w\.safetensors: file does not exist\. Check the path"
+    ):
         load_pretrained(model, str(path))
     path.write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="not a complete safetensors file"):

@@ -65,7 +65,9 @@ def test_a_camera_without_pixels_is_refused(make, width, height):
 
 def test_a_scene_file_says_where_the_camera_without_pixels_stands(make):
     text = replace(make.scene(), cameras=(make.camera(),)).to_json()
-    with pytest.raises(Sim2CamError, match=r"(?s)^not a scene: .*cameras\.0.*a camera has 0 x 240 "):
+    with pytest.raises(
+        Sim2CamError, match=r"(?s)^not a scene: .*cameras\.0.*a camera has 0 x 240 "
+    ):
         Scene.from_json(text.replace('"width":320', '"width":0'))
 
 

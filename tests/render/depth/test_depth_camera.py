@@ -14,7 +14,7 @@ from sim2cam.render.depth.depth_camera import (
 from sim2cam.render.depth.infrared import (
     DepthCameraInput,
     compute_returned_light,
-    light_by_infrared_lamp,
+    replace_lights_by_lamp,
 )
 from sim2cam.render.frame import shoot
 from sim2cam.scene.depth_camera import ActiveStereo, StructuredLight, TimeOfFlight
@@ -31,7 +31,7 @@ def dice(egl, make):
     ]
     scene, of = make.scene(*bodies), make.camera((0.05, -0.35, 0.6))
     view = make.view(of)
-    egl.load(light_by_infrared_lamp(scene, view))
+    egl.load(replace_lights_by_lamp(scene, view))
     drawn = egl.render(view, {"radiance", "depth_m", "normals"})
     seen = DepthCameraInput(
         drawn["depth_m"], compute_returned_light(drawn["radiance"]), drawn["normals"]
@@ -109,7 +109,7 @@ def test_a_frame_holds_what_its_depth_camera_reads(egl, make, table):
     egl.load(scene)
     frame = shoot(scene, of, egl, WANTED)
     view = make.view(of)
-    egl.load(light_by_infrared_lamp(scene, view))
+    egl.load(replace_lights_by_lamp(scene, view))
     drawn = egl.render(view, {"radiance", "depth_m", "normals"})
     seen = DepthCameraInput(
         drawn["depth_m"], compute_returned_light(drawn["radiance"]), drawn["normals"]

@@ -11,7 +11,7 @@ from sim2cam.render.depth.infrared import (
     compute_incidence_cosines,
     compute_lambertian_return,
     compute_returned_light,
-    light_by_infrared_lamp,
+    replace_lights_by_lamp,
 )
 from sim2cam.render.rasterizer import PinholeView
 
@@ -45,7 +45,7 @@ def test_incidence_is_to_the_ray_not_to_the_axis():
 def test_a_flashlit_image_has_the_light_that_matt_surfaces_return(drawing, make):
     scene, of = make.scene(), make.camera((0.1, -0.5, 0.8))
     view = make.view(of)
-    drawing.load(light_by_infrared_lamp(scene, view))
+    drawing.load(replace_lights_by_lamp(scene, view))
     drawn = drawing.render(view, {"radiance", "depth_m"})
     up = of.pose.inverse().matrix()[:3, :3] @ [0, 0, 1]
     normals = np.broadcast_to(up.astype(np.float32), (240, 320, 3))
@@ -60,7 +60,7 @@ def test_polished_metal_returns_light_from_one_spot_only(drawing, make):
     mirror = replace(make.plain((0.8, 0.8, 0.8)), roughness=0.3, metallic=1.0)
     ball = replace(make.body("ball", make.sphere(0.1), (0.0, 0.0, 0.5)), material=mirror)
     of = make.camera((0.0, -0.01, 1.2))
-    drawing.load(light_by_infrared_lamp(make.scene(ball), make.view(of)))
+    drawing.load(replace_lights_by_lamp(make.scene(ball), make.view(of)))
     light = compute_returned_light(drawing.render(make.view(of), {"radiance"})["radiance"])
     around = np.hypot(*np.meshgrid(np.arange(320) - 160, np.arange(240) - 120))
     assert light[around < 10].max() > 10

@@ -100,7 +100,9 @@ def test_flow_there_and_back_is_nothing(shoot, make):
     there, back = compute_flow(now, then), compute_flow(then, now)
     rows, columns = np.nonzero(there.visible)
     x, y = np.rint(there.offset_px[rows, columns] + np.stack([columns, rows], 1)).astype(int).T
-    same = back.visible[y, x] & (then.gbuffer["bodies"][y, x] == now.gbuffer["bodies"][rows, columns])
+    same = back.visible[y, x] & (
+        then.gbuffer["bodies"][y, x] == now.gbuffer["bodies"][rows, columns]
+    )
     loop = there.offset_px[rows, columns] + back.offset_px[y, x]
     assert same.mean() > 0.95
     assert np.quantile(np.linalg.norm(loop[same], axis=1), 0.95) < 0.75  # half a pixel's rounding

@@ -8,7 +8,7 @@ import pytest
 from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational, ThinPrism
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.optics.views import build_optics, find_blind_corner
+from sim2cam.render.optics.views import build_optics, find_unprojectable_corner
 
 WIDTH, HEIGHT = 160, 120
 MIDDLE = ((WIDTH - 1) / 2, (HEIGHT - 1) / 2)
@@ -127,8 +127,8 @@ def test_a_view_that_nothing_draws_is_refused(make):
 def test_a_lens_that_folds_back_in_the_image_is_reported(make):
     of = make.camera(focal_px=150.0)
     folding = replace(of, lens=replace(of.lens, k1=-0.3))
-    assert find_blind_corner(make.scene(cameras=[of])) is None
-    problem = find_blind_corner(make.scene(cameras=[of, folding]))
+    assert find_unprojectable_corner(make.scene(cameras=[of])) is None
+    problem = find_unprojectable_corner(make.scene(cameras=[of, folding]))
     assert problem.startswith("pixel (0.0, 0.0) is outside the domain of BrownConrady(")
     with pytest.raises(LensError, match=r"folds back 46\.5 degrees off the axis"):
         build_optics(folding)

@@ -58,7 +58,7 @@ def flown(make, monkeypatch):
         scene = Scene(bodies, make.sky, ())
         film = MotionRecording(scene)
         simulate(scene, film)
-        scenes = [film.scene_at(step * STEP_S) for step in range(1, round(seconds / STEP_S) + 1)]
+        scenes = [film.get_scene(step * STEP_S) for step in range(1, round(seconds / STEP_S) + 1)]
         return [[scene.bodies[n] for scene in scenes] for n in range(len(bodies))]
 
     return fly

@@ -41,7 +41,7 @@ def filmed(make, monkeypatch):
         film = MotionRecording(scene)
         simulate(scene, film)
         return [
-            film.scene_at((step + 1) * STEP_S).bodies for step in range(round(seconds / STEP_S))
+            film.get_scene((step + 1) * STEP_S).bodies for step in range(round(seconds / STEP_S))
         ]
 
     return run
@@ -157,7 +157,7 @@ def test_nothing_flies_through_the_wall_of_a_hollow_mesh(make, tmp_path):
     turned = [(0, 0), (side, 0), (side, high), (side - wall, high), (side - wall, wall), (0, wall)]
     trimesh.creation.revolve(turned, sections=48).export(tmp_path / "cup.stl")
     (found,) = import_assets(tmp_path, ["cup.stl"], "m")
-    cup = make.body("cup", found.facts.mesh, (0.0, 0.0, 0.0), is_target=False, is_fixed=True)
+    cup = make.body("cup", found.info.mesh, (0.0, 0.0, 0.0), is_target=False, is_fixed=True)
     for turn in np.linspace(0.1, 2 * math.pi, 4):
         away = (5.0 * math.cos(turn), 5.0 * math.sin(turn), 0.0)
         bead = make.body("bead", make.box((0.006,) * 3), (0.0, 0.0, 0.03), velocity_m_s=away,

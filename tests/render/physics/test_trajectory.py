@@ -24,17 +24,17 @@ def test_filming_changes_nothing(filmed):
 
 def test_it_ends_where_the_bodies_lie(filmed):
     _, film, settled, certificate = filmed
-    last = film.scene_at(certificate.seconds)
+    last = film.get_scene(certificate.seconds)
     assert [b.pose for b in last.bodies] == [b.pose for b in settled.bodies]
     assert last.cameras == settled.cameras
 
 
 def test_before_the_throw_bodies_are_held(filmed):
     draft, film, _, _ = filmed
-    for body, held in zip(draft.bodies, film.scene_at(-0.1).bodies, strict=True):
+    for body, held in zip(draft.bodies, film.get_scene(-0.1).bodies, strict=True):
         assert held.pose == body.pose
         assert held.get_motion().twist == ZERO_TWIST
-    assert film.scene_at(0.0) == film.scene_at(-5.0)
+    assert film.get_scene(0.0) == film.get_scene(-5.0)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
@@ -45,7 +45,7 @@ def test_bodies_fall_as_gravity_has_it(make, share):
     film = MotionRecording(draft)
     simulate(draft, film)
     seconds = (48 + share) * STEP_S
-    body = film.scene_at(seconds).bodies[1]
+    body = film.get_scene(seconds).bodies[1]
     steps = 49  # semi-implicit Euler: the velocity of the step that has begun
     assert body.velocity_m_s == pytest.approx((0.5, 0.0, -GRAVITY_M_S2 * steps * STEP_S), rel=1e-3)
     assert body.spin_rad_s == pytest.approx((0.0, 0.0, 3.0), rel=1e-3)
@@ -59,7 +59,7 @@ def test_velocities_are_what_happens_in_a_step(filmed):
     _, film, _, certificate = filmed
     off = []
     for number in range(1, round(certificate.seconds / STEP_S)):
-        before, after = film.scene_at((number - 1) * STEP_S), film.scene_at(number * STEP_S)
+        before, after = film.get_scene((number - 1) * STEP_S), film.get_scene(number * STEP_S)
         for a, b in zip(before.bodies[1:], after.bodies[1:], strict=True):
             velocity = np.subtract(b.pose.position_m, a.pose.position_m) / STEP_S
             spin = (b.pose.rotation() * a.pose.rotation().inv()).as_rotvec() / STEP_S
@@ -74,15 +74,15 @@ def test_what_touches_pushes_as_momentum_changes(make):
     draft = make.scene(ball)
     film = MotionRecording(draft)
     _, certificate = simulate(draft, film)
-    assert film.contacts_at(0.0) == film.contacts_at(0.05) == ()
+    assert film.get_contacts(0.0) == film.get_contacts(0.05) == ()
     steps = range(1, round(0.5 / STEP_S))
     pushed = sum(
         contact.force_n[2] * (1 if contact.first == "ball" else -1) * STEP_S
         for step in steps
-        for contact in film.contacts_at(step * STEP_S)
+        for contact in film.get_contacts(step * STEP_S)
     )
-    end_m_s = film.scene_at(steps[-1] * STEP_S).bodies[1].velocity_m_s[2]
+    end_m_s = film.get_scene(steps[-1] * STEP_S).bodies[1].velocity_m_s[2]
     gained = 0.02 * (end_m_s + GRAVITY_M_S2 * steps[-1] * STEP_S)
     assert gained > 0.05
     assert pushed == pytest.approx(gained, rel=0.03)
-    assert film.contacts_at(certificate.seconds) == certificate.contacts
+    assert film.get_contacts(certificate.seconds) == certificate.contacts

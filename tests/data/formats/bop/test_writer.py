@@ -296,10 +296,10 @@ def test_models_can_be_thrown_again(tmp_path, dataset):
     export_dataset({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
     names = ["obj_000001.ply", "obj_000002.ply"]
     cube, ball = import_assets(tmp_path / "bop/models", names)
-    assert cube.facts.size_m == pytest.approx((0.02, 0.02, 0.02))
-    assert len(cube.facts.symmetries.rotations_wxyz) == 23
-    assert ball.facts.low_m == pytest.approx((0, 0, 0), abs=1e-9)
-    assert ball.facts.symmetries.axes == get_symmetries(BALL).axes
+    assert cube.info.size_m == pytest.approx((0.02, 0.02, 0.02))
+    assert len(cube.info.symmetries.rotations_wxyz) == 23
+    assert ball.info.low_m == pytest.approx((0, 0, 0), abs=1e-9)
+    assert ball.info.symmetries.axes == get_symmetries(BALL).axes
 
 
 def test_a_model_is_what_shows_a_category_in_a_shape(tmp_path, dataset):
