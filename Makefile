@@ -34,6 +34,7 @@ test-slow: $(READY)
 lint: $(READY)
 	@$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/vocabulary.py
 	$(BIN)/mypy
 	$(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
