@@ -94,7 +94,10 @@ def check_file(path: Path) -> Iterator[tuple[Path, int, str]]:
 def enumerate_lines(text: str) -> Iterator[tuple[int, set[str]]]:
     """Yield the line (from 1) and the words of comments of TOML and of text of HTML, without code."""
     for number, line in enumerate(text.splitlines(), start=1):
-        yield number, split_words(re.sub(r"`[^`]*`|\{[{%].*?[%}]\}|<[^>]*>|^[^#]*=[^#]*", " ", line))
+        yield (
+            number,
+            split_words(re.sub(r"`[^`]*`|\{[{%].*?[%}]\}|<[^>]*>|^[^#]*=[^#]*", " ", line)),
+        )
 
 
 def split_words(text: str) -> set[str]:

@@ -133,8 +133,8 @@ def test_a_bad_asset_fails_the_check_and_is_named(place, tmp_path, capsys):
     assert "a.obj: line 1: a vertex lies at (nan, 0, 0)." in printed.err
     assert "1 of 2 cannot be used" in printed.err
     first, second = json.loads(printed.out)["assets"]
-    assert first["facts"] is None
-    assert second["facts"]["mesh"]["category"] == "b"
+    assert first["info"] is None
+    assert second["info"]["mesh"]["category"] == "b"
 
 
 def test_render_needs_an_out_or_a_preview(capsys):

@@ -76,7 +76,7 @@ def test_a_detector_that_was_asked_then_is_asked_again(photos, tmp_path, capsys)
     assert main(["drift", str(out), str(photos), "--monitor", "dice-verifier"]) == 2
     assert "--monitor: the calibration used other weights." in capsys.readouterr().err
     assert main(["drift", str(out), str(photos), "--monitor", "cards"]) == 2
-    assert "no weights 'cards' ship" in capsys.readouterr().err
+    assert "no file or shipped weights 'cards'" in capsys.readouterr().err
 
 
 def test_nothing_to_calibrate_is_told(tmp_path, capsys):

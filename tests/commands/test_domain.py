@@ -92,7 +92,7 @@ BAD = [
     # (arguments, exit code, end of the message)
     (["--trials", "0"], 2, "--trials must be 1 or more, not 0\n"),
     (["--count", "3"], 2, "--count must be 10 or more, not 3\n"),
-    (["--factors", "layout/die_count"], 2, "is drawn from a range. "),
+    (["--factors", "layout/die_count"], 2, "is not a group or factor with a range. "),
     (["--limit", "4"], 2, "4 real images are too few"),
     (["--weights", "none.safetensors"], 1, "none.safetensors"),
 ]

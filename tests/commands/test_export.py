@@ -96,7 +96,7 @@ def test_a_render_has_a_card_and_the_catalogue_prints_it(rendered, capsys):
     assert main(["catalog", str(rendered)]) == 0
     told = capsys.readouterr().out
     assert told == (rendered / "card.md").read_text() + "\n"
-    assert "8 pictures of 4 scenes" in told
+    assert "8 images of 4 scenes" in told
     assert "| die | made by sim2cam |" in told
     assert main(["catalog", str(rendered), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["channel_counts"] == {"depth": 8, "ids": 8}

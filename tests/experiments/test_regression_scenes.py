@@ -163,7 +163,7 @@ def test_commands_print_table_and_page(sim, kept, tmp_path, capsys):
     assert main(["scenes", "run", str(folder), "--overwrite"]) == 1
     told = capsys.readouterr()
     assert "fails    broken  " in told.out
-    assert "moved  sim-000000  " in told.out
+    assert "changed  sim-000000  " in told.out
     assert f"page: {tmp_path / 'cases-changed.html'}" in told.err
     assert (
         f"{folder}: 1 of 2 scenes cannot be rendered. 1 of 2 scenes changed. If this is intended, add "

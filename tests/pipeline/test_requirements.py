@@ -194,7 +194,7 @@ def test_unsettled_candidates_count_consecutively(monkeypatch):
     drafts = itertools.count(1)
     monkeypatch.setattr(
         scene_sampling,
-        "find_blind_corner",
+        "find_unprojectable_corner",
         lambda _: None if next(drafts) % 6 == 0 else "the lens folds back",
     )
     never = Requirement(((5.0, 9.0),), measure="objects", budget=5)

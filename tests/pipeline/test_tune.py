@@ -47,8 +47,8 @@ def test_tuning_keeps_the_network(weights, coco, tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     before, after = load_detector(weights), load_detector(tmp_path / "out/weights.safetensors")
     assert told["weights"] == str(tmp_path / "out/weights.safetensors")
-    assert told["magnification"] == after.card.input_scale == 4.0
-    assert told["box_margin"] == after.card.box_expansion
+    assert told["input_scale"] == after.card.input_scale == 4.0
+    assert told["box_expansion"] == after.card.box_expansion
     assert abs(after.card.box_expansion) < 0.1  # boxes of renders are tight
     assert after.card.score_calibration not in (None, before.card.score_calibration)
     assert (before.card.metrics != {}, after.card.metrics) == (True, {})
@@ -130,7 +130,7 @@ def test_images_without_information_are_refused(weights, coco, changed, tmp_path
         ((weights, coco, photos), 1, f"{photos}: image "),
         ((weights, changed("told", _labelled_by_itself)), 1, "has pseudo-labels of a detector"),
         ((weights, coco, "--map", "1=one"), 2, "--map 1=one: "),
-        (("dyce", coco), 2, "no weights 'dyce' ship"),
+        (("dyce", coco), 2, "no file or shipped weights 'dyce'"),
         ((weights, "--map", "1=1"), 2, "give labelled images after the weights."),
     ]
     for (detector, captures, *flags), code, message in cases:

@@ -449,7 +449,7 @@ def test_objects_and_tensors_must_fit(posed_weights, weights):
     card = posed_weights.with_suffix(".json")
     words = json.loads(card.read_text())
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "objects"}))
-    with pytest.raises(CheckpointError, match=r"tensor roi_network\.\S* is not part of"):
+    with pytest.raises(CheckpointError, match=r"tensor roi_network\.\S* is not in the card"):
         load_detector(posed_weights)
     card.write_text(json.dumps(words | {"objects": {"1": words["objects"]["1"]}}))
     with pytest.raises(CheckpointError) as caught:
