@@ -1,0 +1,1 @@
+"""Public Python API; ``sim2cam`` exports it lazily."""
