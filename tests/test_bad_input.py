@@ -337,12 +337,12 @@ BAD = {
     "output holds other things, overwrite": (
         photos,
         start_over,
-        ": contains 'a.jpg', which is not part of a data set. Choose another --out.",
+        ": contains 'a.jpg', which is not part of a dataset. Choose another --out.",
     ),
     "output holds other things, resume": (
         photos,
         resume,
-        ": contains 'a.jpg', which is not part of a data set. Choose another --out.",
+        ": contains 'a.jpg', which is not part of a dataset. Choose another --out.",
     ),
     "output holds another dataset": (
         data_set,

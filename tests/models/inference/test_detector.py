@@ -459,7 +459,7 @@ def test_objects_and_tensors_must_fit(posed_weights, weights):
     )
     plain = weights.with_suffix(".json")
     plain.write_text(json.dumps(json.loads(plain.read_text()) | {"objects": words["objects"]}))
-    with pytest.raises(CheckpointError, match=r"tensor roi_network\.\S* is missing"):
+    with pytest.raises(CheckpointError, match=r"tensor roi_network\.\S* of the card is missing"):
         load_detector(weights)
 
 
