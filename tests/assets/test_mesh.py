@@ -243,19 +243,19 @@ def elsewhere(folder):
 
 
 REPAIRED = {
-    "no normals": (obj, "has no normals. They are made from its faces."),
+    "no normals": (obj, "has no normals. They are computed from the faces."),
     "one face inside out": (
         turned_in,
-        "1 of its 4 faces were inside out. They are turned, and all normals made anew.",
+        "1 of 4 faces are inverted. They are flipped and all normals recomputed.",
     ),
     "all inside out": (
         inside_out,
-        "4 of its 4 faces were inside out. They are turned, and all normals made anew.",
+        "4 of 4 faces are inverted. They are flipped and all normals recomputed.",
     ),
-    "degenerate": (slivers, "2 of its 6 faces have no area. They are left out."),
+    "degenerate": (slivers, "2 of 6 faces are degenerate (no area) and removed."),
     "16k texture": (
         large_picture,
-        "its texture of 16384 x 8 pixels is scaled down to 4096.",
+        "the texture of 16384 x 8 pixels is scaled down to 4096.",
     ),
     "missing texture": (
         without_picture,
@@ -313,8 +313,8 @@ REFUSED = {
         lambda folder: replace(obj(folder), max_faces=3),
         "has 4 faces, more than 3. Simplify it, or raise max_faces.",
     ),
-    "one place": (lambda folder: obj(folder, corners="v 1 1 1\n" * 4), "has no size: all its vertices lie at one place."),
-    "a line": (lambda folder: obj(folder, faces=("1 2 2", "1 1 2")), "none of its 2 faces has an area."),
+    "one place": (lambda folder: obj(folder, corners="v 1 1 1\n" * 4), "all vertices are at the same position."),
+    "a line": (lambda folder: obj(folder, faces=("1 2 2", "1 1 2")), "all 2 faces are degenerate (no area)."),
     "damaged picture": (damaged_picture, "damaged image (image file is truncated). Copy the file again."),
     "no glb": (written("a.glb", b"glTF but not really"), "no whole GLB: it ends within its header."),
     "no ply": (written("a.ply", b"ply\nformat ascii 1.0\nelement vertex x\n"), "no whole PLY: its header has no line 'end_header'."),
@@ -458,7 +458,7 @@ def test_faces_of_single_surfaces_are_turned_like_most_of_them(tmp_path):
         faces = np.where(turned[:, None], ball.faces[:, ::-1], ball.faces)
         trimesh.Trimesh(ball.vertices, faces, process=False).export(tmp_path / "a.ply")
         read_mesh_file.cache_clear()
-        with pytest.warns(RepairWarning, match=f"{turned.sum()} of its {len(faces)} faces were"):
+        with pytest.warns(RepairWarning, match=f"{turned.sum()} of {len(faces)} faces are"):
             mesh = read_mesh_file(MeshFile(str(tmp_path / "a.ply"), "thing")).mesh
         assert volume(mesh) == pytest.approx(ball.volume, rel=1e-5)
 

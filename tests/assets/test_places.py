@@ -103,7 +103,7 @@ def test_a_model_without_the_cache_is_read_as_it_was(tmp_path, monkeypatch, name
     box(tmp_path / "arm/meshes/a.stl")
     trimesh.creation.box((0.1, 0.2, 0.4)).export(tmp_path / "arm/meshes/a.stl")
     read_mesh_file.cache_clear()
-    with pytest.raises(InputError, match="is not what it was when it was brought in"):
+    with pytest.raises(InputError, match="changed since its import"):
         read_mesh_file(mesh)
 
 

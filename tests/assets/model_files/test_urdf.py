@@ -179,7 +179,7 @@ def test_another_mesh_is_another_asset(crane):
 def test_where_it_balances_is_for_the_file_to_say(crane):
     crane.with_suffix(".toml").write_text("center_of_mass = [0, 0, 0.2]")
     (found,) = import_assets(crane.parent, [crane.name])
-    problem = "center_of_mass: a URDF says itself where its links have theirs."
+    problem = "center_of_mass: URDF files define it for each link. Remove the key."
     assert found.error == f"{crane.with_suffix('.toml')}: {problem}"
 
 
