@@ -1,4 +1,4 @@
-"""Folders of assets: file lists, and the cards beside the files."""
+"""Folders of assets: file lists and metadata cards."""
 
 from __future__ import annotations
 

@@ -342,9 +342,9 @@ def test_images_of_collada_are_found_or_said(tmp_path, name):
         (solid,), _ = read_solids(tmp_path / "meshes/a.dae", 10, tmp_path)
     said = [str(one.message) for one in caught if one.category is RepairWarning]
     flaw = {
-        "bad.png": "image 'bad.png' has an unsupported format",
-        "textures/none.png": "file 'textures/none.png' is missing.",
+        "bad.png": "image 'bad.png' has an unsupported format and is ignored.",
+        "textures/none.png": "file 'textures/none.png' is missing. It is ignored.",
     }.get(name)
-    assert said == ([f"{tmp_path / 'meshes/a.dae'}: {flaw} It is left out."] if flaw else [])
+    assert said == ([f"{tmp_path / 'meshes/a.dae'}: {flaw}"] if flaw else [])
     assert (solid.image is None) is (flaw is not None)
     assert solid.image is None or solid.image.getpixel((0, 0)) == (10, 200, 30)

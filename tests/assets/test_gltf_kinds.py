@@ -290,7 +290,7 @@ LEFT_OUT = {
     "images 'bump', 'images[2]' are ignored: only colour images are supported.": (
         BASE | {"normalTexture": {"index": 1}, "emissiveTexture": {"index": 2}},
         [image_file("red"), {"uri": uri(image_file("red")), "name": "bump"}, image_file("red")], {}),
-    "image 'images[0]' is repeated beyond its edges although the sampler does not repeat.": (
+    "image 'images[0]' is repeated although its sampler clamps.": (
         {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, "extensions": {"KHR_texture_transform": {"scale": [2, 2]}}}}},
         [image_file("red")], {"textures": [{"source": 0, "sampler": 0}], "samplers": [{"wrapS": 33071}]}),
 }  # fmt: skip

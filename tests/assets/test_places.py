@@ -62,7 +62,7 @@ def test_what_a_linked_mesh_names_lies_beside_it(tmp_path):
     (folder / "all").symlink_to(store)
     for name in ("a.obj", "all/a.obj"):
         found = only(folder, name)
-        assert "is left out" not in " ".join(found.repairs)
+        assert "is ignored" not in " ".join(found.repairs)
         assert read_mesh_file(found.info.mesh).colors is not None
 
 

@@ -209,9 +209,7 @@ class GltfMaterials:
         if base_color.matrix is not None:
             uvs = uvs @ base_color.matrix[:, :2].T + base_color.matrix[:, 2]
         if not base_color.repeats and not ((uvs > -_CLAMP) & (uvs < 1 + _CLAMP)).all():
-            self.warn(
-                f"image '{base_color.name}' is repeated beyond its edges although the sampler does not repeat."
-            )
+            self.warn(f"image '{base_color.name}' is repeated although its sampler clamps.")
         return np.stack([uvs[:, 0], 1.0 - uvs[:, 1]], axis=1)
 
 

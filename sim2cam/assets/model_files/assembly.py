@@ -108,7 +108,7 @@ class _MeshLoader:
 
     def __init__(self, place: FileLocation, max_faces: int) -> None:
         self._place, self._path = place, place.path
-        self._most, self._faces = max_faces, 0
+        self._max_faces, self._n_faces = max_faces, 0
         self._read: dict[Path, list[Submesh]] = {}
         self._hashes: dict[str, str] = {self._path.name: hash_file(self._path)}
         self._missing: list[str] = []
@@ -123,9 +123,9 @@ class _MeshLoader:
                     meshes.append(
                         placed if shape.color is None else placed.with_default_color(shape.color)
                     )
-                self._faces += len(solid.faces)
-                if self._faces > 2 * self._most:  # visual and collision meshes
-                    problem = f"has more than {self._most} faces. Simplify its meshes."
+                self._n_faces += len(solid.faces)
+                if self._n_faces > 2 * self._max_faces:  # visual and collision meshes
+                    problem = f"has more than {self._max_faces} faces. Simplify the meshes."
                     raise InputError(self._path, problem)
         return meshes
 
@@ -150,7 +150,7 @@ class _MeshLoader:
 
     def _open(self, path: Path, *, colored: bool) -> list[Submesh]:
         root = self._place.get_top(path)
-        solids, sources = read_solids(path, self._most, root, colored=colored)
+        solids, sources = read_solids(path, self._max_faces, root, colored=colored)
         folder = Path(self._place.get_relative_path(path.parent))
         self._hashes |= {
             os.path.normpath(folder / name): digest for name, digest in sources.hashes.items()

@@ -33,13 +33,13 @@ from sim2cam.assets.model_files.model import (
 )
 from sim2cam.assets.model_files.xml_file import (
     get_attribute,
+    make_unsupported_error,
     parse_direction,
     parse_mass,
     parse_number,
     parse_numbers,
     parse_vector,
     read_xml,
-    refuse_element,
 )
 from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, quaternion
@@ -130,7 +130,7 @@ def _read_geometry(element: Element, path: Path) -> Cuboid | Cylinder | Sphere |
                 return make_mesh_part(get_attribute(element, "filename", path), scale, path)
     except SpecError as error:
         raise InputError(path, str(error)) from error
-    raise refuse_element(element, "the shape", SHAPES, path)
+    raise make_unsupported_error(element, "the shape", SHAPES, path)
 
 
 def _read_origin(element: Element, path: Path) -> Pose:

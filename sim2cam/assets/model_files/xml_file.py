@@ -129,8 +129,10 @@ def parse_direction(text: str, where: str, path: Path) -> Vec3:
     return x / length, y / length, z / length
 
 
-def refuse_element(element: Element, what: str, allowed: tuple[str, ...], path: Path) -> InputError:
+def make_unsupported_error(
+    element: Element, kind: str, allowed: tuple[str, ...], path: Path
+) -> InputError:
     """Return an error for an unsupported element."""
     return InputError(
-        path, f"{what} '{element.tag}' is not supported. {suggest_name(element.tag, allowed)}."
+        path, f"{kind} '{element.tag}' is not supported. {suggest_name(element.tag, allowed)}."
     )
