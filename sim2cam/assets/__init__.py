@@ -1,1 +1,1 @@
-"""Objects from files of users: found, read, repaired, taken apart, remembered."""
+"""Import of meshes and models: readers, repair, convex decomposition, cache."""

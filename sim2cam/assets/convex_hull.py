@@ -1,4 +1,4 @@
-"""Hulls of meshes, and which meshes need more than theirs to collide as they look."""
+"""Convex hulls, convex parts and inertia of meshes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from sim2cam.scene.articulation import JointStates
 Floats = NDArray[np.float64]
 
 _COLLIDER_DIRECTIONS = 512
-_SOLID = 0.9  # of its hull; what fills more of it collides as the hull
-_FLAT = 1e-9  # of the cube of a hull's size; below is no volume, but rounding
+_SOLID = 0.9  # meshes that fill more of their hull collide as the hull
+_FLAT = 1e-9  # relative to the cube of the hull's size; less is rounding error
 
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """A convex solid around a mesh.
+    """Approximate convex hull of a mesh.
 
     Attributes:
-        points: (n, 3) corners, those of the mesh that lie farthest in many directions.
-        volume: 0 of a flat one.
+        points: Extreme vertices (n, 3) of the mesh in many directions.
+        volume: Volume; 0 if flat.
     """
 
     points: Floats
@@ -41,56 +41,55 @@ class Hull:
 
 
 def compute_hull(vertices: Floats) -> Hull:
-    """Return the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
+    """Return the hull of the extreme vertices (n, 3) in 512 directions."""
     directions = make_fibonacci_directions(
         1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS
     )
-    points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
+    points = vertices[np.unique([(vertices @ direction).argmax() for direction in directions])]
     solid = _hull_solid(points)
     return Hull(points, 0.0 if solid is None else float(solid.volume))
 
 
 def decompose_content(content: MeshContent) -> MeshContent:
-    """Return a content with the parts as which it collides, if it is concave enough to need them."""
+    """Add convex parts to a content if it is too concave to collide as its hull."""
     if content.parts:
         return content
     vertices = content.mesh.vertices_m
     hull = compute_hull(vertices)
     if hull.volume == 0 or (content.is_closed and content.compute_volume() > _SOLID * hull.volume):
         return content
-    places, place = np.unique(vertices, axis=0, return_inverse=True)
-    faces = place.ravel()[content.mesh.faces]
-    once = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]
-    parts = decompose(places, faces[np.sort(once)], hull.points)
+    welded, index = np.unique(vertices, axis=0, return_inverse=True)
+    faces = index.ravel()[content.mesh.faces]
+    unique_rows = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]
+    parts = decompose(welded, faces[np.sort(unique_rows)], hull.points)
     return replace(content, parts=parts, links=(1,) * len(parts))
 
 
 def compute_inertia(content: MeshContent, states: JointStates) -> Floats:
-    """Return how the mass of a content is spread (4, 4), in its own frame, its joints at these states.
+    """Return the pseudo-inertia matrix (4, 4) of a content at joint states, in the asset frame.
 
-    It is what a model's file says of its links; otherwise that of one stuff, within a mesh that is the
-    skin of a solid, or else within all that it collides as, which counts twice where two convex solids
-    overlap.
+    The links' inertias are used if the file gives them. Otherwise density is uniform: within a watertight
+    mesh, else within the collision parts, where overlaps count twice.
     """
     if len(content.inertias):
         assert content.articulation is not None
         matrices = content.articulation.compute_link_matrices(states)
         return np.asarray(transform_pseudo_inertia(content.inertias, matrices).sum(axis=0))
     vertices = content.mesh.vertices_m
-    even = uniform_inertia(content.pose_parts(states) or (compute_hull(vertices).points,))
+    uniform = uniform_inertia(content.pose_parts(states) or (compute_hull(vertices).points,))
     if content.is_closed and content.articulation is None:
-        within = compute_solid_pseudo_inertia(vertices[content.mesh.faces])
+        solid_inertia = compute_solid_pseudo_inertia(vertices[content.mesh.faces])
         if is_plausible_inertia(
-            within, vertices, even
-        ):  # not so where faces cross, or some look inwards
-            return within
-    return even
+            solid_inertia, vertices, uniform
+        ):  # fails for self-intersecting or inverted faces
+            return solid_inertia
+    return uniform
 
 
 def uniform_inertia(solids: Sequence[Floats]) -> Floats:
-    """Return the spread (4, 4) of stuff of density 1 in convex solids, by their corners (n, 3).
+    """Return the pseudo-inertia matrix (4, 4) of convex parts (n, 3) at density 1.
 
-    Flat ones have no part in it; where all are, it is a mass of 1 at their corners.
+    Flat parts are ignored; if all are flat, the vertices carry a total mass of 1.
     """
     triangles = np.vstack([_hull_vertices(points) for points in solids])
     return (
@@ -101,13 +100,13 @@ def uniform_inertia(solids: Sequence[Floats]) -> Floats:
 
 
 def _hull_vertices(points: Floats) -> Floats:
-    """Return the triangles (n, 3, 3) around points; none around flat ones."""
+    """Return the hull triangles (n, 3, 3) of points; empty if flat."""
     solid = _hull_solid(points)
     return np.zeros((0, 3, 3)) if solid is None else np.array(solid.triangles)
 
 
 def _hull_solid(points: Floats) -> Any:
-    """Return the convex solid of points as a mesh of trimesh's; None of flat ones."""
+    """Return the hull of points as a trimesh mesh; None if flat."""
     from scipy.spatial import ConvexHull, QhullError
     from trimesh.convex import convex_hull
 

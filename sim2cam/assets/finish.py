@@ -1,4 +1,4 @@
-"""Relief and wear on meshes from files that bring a picture of their own."""
+"""Relief and wear on meshes with their own texture."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from sim2cam.scene.shape import MeshFile
 from sim2cam.surfaces.finish import MaterialMaps, apply_wear, compute_relief_slopes, make_plain_maps
 from sim2cam.surfaces.uv_charts import MeshTexels, map_mesh_texels
 
-_MIN_PX, _MAX_PX = 256, 1024  # wear needs some texels, and time for each
-_MIN_TEXELS = 16  # a face: pictures that hold the colours of vertices have four, and are not shrunk
+_MIN_PX, _MAX_PX = 256, 1024  # wear needs enough texels, but costs time for each
+_MIN_TEXELS = 16  # for each face; textures of vertex colours have four and are not shrunk
 _MAX_SHARED = 0.01
 
 
 def compute_file_maps(asset: MeshFile, material: Material) -> MaterialMaps:
-    """Return the maps of a mesh with a picture, which is at most 1024 texels wide and high then.
+    """Compute the material maps of a textured mesh, at most 1024 texels wide and high.
 
     Raises:
-        InputError: parts of the mesh share texels, or the file cannot be read.
+        InputError: Parts of the mesh share texels, or the file cannot be read.
     """
     unposed = replace(asset, joints=(), keypoints=())
-    picture, charts = _get_image(read_mesh_file(unposed)), _map_texels(unposed)
+    texture, charts = _get_image(read_mesh_file(unposed)), _map_texels(unposed)
     _check_shared(asset, charts)
-    new = make_plain_maps(SRGB_TO_LINEAR[picture].astype(np.float64), material)
-    new = replace(new, slopes=compute_relief_slopes(material, charts.points, charts))
-    return apply_wear(new, material.wear, charts) if material.wear else new
+    maps = make_plain_maps(SRGB_TO_LINEAR[texture].astype(np.float64), material)
+    maps = replace(maps, slopes=compute_relief_slopes(material, charts.points, charts))
+    return apply_wear(maps, material.wear, charts) if material.wear else maps
 
 
 def check_unshared_texels(asset: MeshFile) -> None:
-    """Refuse a mesh with a picture on which parts of it share texels.
+    """Raise InputError if parts of a textured mesh share texels.
 
     Raises:
-        InputError: they do, or the file cannot be read.
+        InputError: Parts of the mesh share texels, or the file cannot be read.
     """
     unposed = replace(asset, joints=(), keypoints=())
     if read_mesh_file(unposed).colors is not None:
@@ -52,24 +52,23 @@ def _check_shared(asset: MeshFile, charts: MeshTexels) -> None:
     if charts.overlap_fraction > _MAX_SHARED:
         raise InputError(
             asset.path,
-            f"parts of it share {charts.overlap_fraction:.0%} of the texels of its picture, so that relief and "
-            "wear would show on all of them alike. Unwrap it without overlaps, or leave out material, "
-            "relief and wear of its surface.",
+            f"parts of the mesh share {charts.overlap_fraction:.0%} of the texels of its texture, so relief and "
+            "wear would repeat. Unwrap it without overlaps, or remove material, relief and wear.",
         )
 
 
 def _get_image(content: MeshContent) -> NDArray[np.uint8]:
-    """Return the picture of a mesh, as large as wear is drawn."""
-    picture = content.colors
-    assert picture is not None
-    least = _MIN_TEXELS * len(content.mesh.faces)
-    while max(picture.shape[:2]) > _MAX_PX and picture.shape[0] * picture.shape[1] > 4 * least:
-        half = (max(1, picture.shape[1] // 2), max(1, picture.shape[0] // 2))
-        picture = np.asarray(cv2.resize(picture, half, interpolation=cv2.INTER_AREA), np.uint8)
-    long, short = max(picture.shape[:2]), min(picture.shape[:2])
-    finer = max(-(-_MIN_PX // long), -(-2 // short))
-    size = (finer * picture.shape[1], finer * picture.shape[0])
-    return picture if finer <= 1 else np.asarray(cv2.resize(picture, size), np.uint8)
+    """Return the texture of a mesh at the resolution of the wear maps."""
+    texture = content.colors
+    assert texture is not None
+    min_texels = _MIN_TEXELS * len(content.mesh.faces)
+    while max(texture.shape[:2]) > _MAX_PX and texture.shape[0] * texture.shape[1] > 4 * min_texels:
+        half = (max(1, texture.shape[1] // 2), max(1, texture.shape[0] // 2))
+        texture = np.asarray(cv2.resize(texture, half, interpolation=cv2.INTER_AREA), np.uint8)
+    long, short = max(texture.shape[:2]), min(texture.shape[:2])
+    factor = max(-(-_MIN_PX // long), -(-2 // short))
+    size = (factor * texture.shape[1], factor * texture.shape[0])
+    return texture if factor <= 1 else np.asarray(cv2.resize(texture, size), np.uint8)
 
 
 @functools.lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""Folders of pictures: skies and surfaces, measured once when a recipe is loaded."""
+"""Folders of environment maps and texture images, measured when a recipe is loaded."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sim2cam.scene.light import EnvironmentMap
 
 
 def import_environment_maps(folder: Path) -> tuple[EnvironmentMapInfo, ...]:
-    """Return what is known of every sky in a folder and those in it, sorted by name.
+    """Measure the environment maps in a folder and its subfolders, sorted by name.
 
     Raises:
-        InputError: naming the folder or the file, and what is wrong with it.
+        InputError: The folder is missing or empty, or a file is invalid.
     """
     return tuple(
         _measure_environment_map(folder, name)
@@ -31,10 +31,10 @@ def import_environment_maps(folder: Path) -> tuple[EnvironmentMapInfo, ...]:
 
 
 def import_images(folder: Path) -> tuple[TextureImageInfo, ...]:
-    """Return what is known of every picture in a folder and those in it, sorted by name.
+    """Measure the texture images in a folder and its subfolders, sorted by name.
 
     Raises:
-        InputError: naming the folder or the file, and what is wrong with it.
+        InputError: The folder is missing or empty, or a file is invalid.
     """
     return tuple(
         _measure_image(folder, name) for name in list_images(folder, images.IMAGE_SUFFIXES)
@@ -42,10 +42,10 @@ def import_images(folder: Path) -> tuple[TextureImageInfo, ...]:
 
 
 def read_pixels(file: ImageFile) -> NDArray[np.uint8]:
-    """Return a picture of a surface, sRGB uint8 (h, w, 3).
+    """Read a texture image, sRGB uint8 (h, w, 3).
 
     Raises:
-        InputError: it is missing, damaged, or not what it was when it was brought in.
+        InputError: The image is missing, damaged, or changed since its import.
     """
     images.check_digest(Path(file.path), file.digest)
     return images.read_rgb(Path(file.path))
@@ -54,12 +54,14 @@ def read_pixels(file: ImageFile) -> NDArray[np.uint8]:
 def _measure_environment_map(folder: Path, name: str) -> EnvironmentMapInfo:
     path = folder / name
     file = ImageFile(str(path), images.compute_digest(path))
-    around, light, solid = sample_upper_hemisphere(EnvironmentMap(file))
-    radiance = float((light.mean(axis=1) * solid * around[:, 2]).sum() / math.pi)
-    if radiance <= 0:
-        raise InputError(path, "is black above the horizon. Leave it out of the folder.")
+    directions, radiances, solid_angles = sample_upper_hemisphere(EnvironmentMap(file))
+    irradiance_scale = float(
+        (radiances.mean(axis=1) * solid_angles * directions[:, 2]).sum() / math.pi
+    )
+    if irradiance_scale <= 0:
+        raise InputError(path, "is black above the horizon. Remove it from the folder.")
     return EnvironmentMapInfo(
-        name, file, radiance, extract_sun(read_sky(file)), read_image_card(path).licence
+        name, file, irradiance_scale, extract_sun(read_sky(file)), read_image_card(path).licence
     )
 
 

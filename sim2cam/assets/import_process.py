@@ -1,4 +1,4 @@
-"""The process that reads and measures files of users, one after another, within limits."""
+"""Child process that reads and measures user files within time and memory limits."""
 
 from __future__ import annotations
 
@@ -35,40 +35,36 @@ from sim2cam.scene.articulation import Articulation
 from sim2cam.scene.shape import MeshFile
 
 MAX_SECONDS = 15.0
-"""Time of a core that reading one file is given; the first one of a child more."""
+"""CPU time limit for reading one file; the first file of a child process gets more."""
 MAX_MEMORY_BYTES = 4 * 2**30
-"""Memory that a child is given."""
+"""Memory limit of the child process."""
 
 _START_SECONDS = 20.0
 _DECOMPOSITION_SECONDS = {"vhacd": 20.0, "coacd": 120.0}  # for concave meshes, after reading
-_RETRY_DELAYS = 4  # by the clock, for a process that is given half a core, or waits for a disk
+_WALL_TIME_FACTOR = 4  # wall time over CPU time, for a busy machine or a slow disk
 _POLL_SECONDS = 0.1
 _READ = b"read"
-_RESERVE_BYTES = (
-    1.5  # times the work that the parent allows: where it is gone, the system ends a child
-)
+_CPU_LIMIT_FACTOR = 1.5  # the kernel's CPU limit over the parent's; applies if the parent is gone
 _PR_SET_PDEATHSIG = 1
-_UNEXPECTED = (
-    "cannot be used: its shape is none that can be measured. Repair it, or export it again."
-)
+_UNEXPECTED = "cannot be measured. Repair the mesh or export it again."
 
 
 @dataclass(frozen=True)
 class MeshMeasurements:
-    """What a child found in a file; lengths in the file's unit.
+    """Measurements of a file; lengths in the file's unit.
 
     Attributes:
-        sources: the files that were read.
-        low_m, high: opposite corners of its box.
-        center: of its mass.
-        radius: from there to the farthest point.
-        volume: of a solid; of an open mesh half that of its hull.
-        faces: triangles.
-        is_closed: whether it is the skin of a solid.
-        parts: convex solids as which it collides.
-        repairs: what was repaired.
-        mass_kg: 0 when the file does not say.
-        articulation: links and joints, always in metres; None of a mesh.
+        sources: Files that were read.
+        low_m, high: Opposite corners of the bounding box.
+        center: Centre of mass.
+        radius: Distance from the centre of mass to the farthest vertex.
+        volume: Volume; half the hull's volume for an open mesh.
+        faces: Number of triangles.
+        is_closed: Whether the mesh is watertight.
+        parts: Number of convex collision parts.
+        repairs: Messages about repairs.
+        mass_kg: 0 if the file gives no mass.
+        articulation: Links and joints, always in metres; None for a mesh.
     """
 
     sources: SourceFiles
@@ -87,18 +83,18 @@ class MeshMeasurements:
 
 @dataclass(frozen=True)
 class ImportResponse:
-    """Answer of the measuring process: measures of a file, or its problem."""
+    """Response of the child process: measurements of a file, or an error."""
 
     measures: MeshMeasurements | None = None
     error: str | None = None
 
 
 MEASURES: TypeAdapter[MeshMeasurements] = TypeAdapter(MeshMeasurements)
-_ANSWER: TypeAdapter[ImportResponse] = TypeAdapter(ImportResponse)
+_RESPONSE: TypeAdapter[ImportResponse] = TypeAdapter(ImportResponse)
 
 
 class ImportWorker:
-    """A process that measures files, one after another; another one after each that it ends with."""
+    """Child process that measures files in turn; restarted after a crash or timeout."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -106,39 +102,38 @@ class ImportWorker:
         self._buffer = b""
 
     def measure(self, path: Path, folder: Path) -> ImportResponse:
-        """Return what a process found in a file.
+        """Return the measurements of a file, or the error.
 
         Args:
-            path: of the file.
-            folder: that holds all that the file may name.
+            path: File to measure.
+            folder: Folder that contains all companion files.
         """
-        process, grace = self._process, 0.0
+        process, startup_s = self._process, 0.0
         if process is None:
-            process, grace = self._start(), _START_SECONDS
+            process, startup_s = self._start(), _START_SECONDS
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # then it gives no answer either
-            words = (os.fsencode(one).hex().encode() for one in (path, folder))
-            process.stdin.write(b" ".join(words) + b"\n")
+        with suppress(BrokenPipeError):  # handled below: the process ended without a response
+            arguments = (os.fsencode(p).hex().encode() for p in (path, folder))
+            process.stdin.write(b" ".join(arguments) + b"\n")
             process.stdin.flush()
         try:
-            most, step = MAX_SECONDS, "reading it"
-            line = self._read_line(most + grace)
+            limit_s, step = MAX_SECONDS, "reading"
+            line = self._read_line(limit_s + startup_s)
             if line == _READ:
-                most, step = (
-                    _DECOMPOSITION_SECONDS[get_decomposer()],
-                    "taking it apart into convex parts",
-                )
-                line = self._read_line(most)
+                limit_s, step = _DECOMPOSITION_SECONDS[get_decomposer()], "convex decomposition"
+                line = self._read_line(limit_s)
         except TimeoutError:
             self.close()
-            return ImportResponse(error=f"{path}: {step} takes more than {most:g} s. Simplify it.")
+            return ImportResponse(
+                error=f"{path}: {step} takes more than {limit_s:g} s. Simplify the mesh."
+            )
         if line is None:
             code = process.wait()
-            reason = _last_line(self._stderr) or f"exit code {code}"
+            reason = _read_last_line(self._stderr) or f"exit code {code}"
             self.close()
-            return ImportResponse(error=f"{path}: cannot be read; it ended the process ({reason}).")
+            return ImportResponse(error=f"{path}: cannot be read; the process ended ({reason}).")
         try:
-            return _ANSWER.validate_json(line)
+            return _RESPONSE.validate_json(line)
         except ValidationError:
             return ImportResponse(error=f"{path}: {_UNEXPECTED}")
 
@@ -152,101 +147,105 @@ class ImportWorker:
         self._process, self._buffer = None, b""
 
     def _start(self) -> subprocess.Popen[bytes]:
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed at its end
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         self._process = subprocess.Popen(  # noqa: S603 - this very module
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-            process_group=0,  # so that Ctrl-C reaches the parent alone, which ends it
+            process_group=0,  # Ctrl-C reaches the parent only, which ends the child
         )
         return self._process
 
     def _read_line(self, seconds: float) -> bytes | None:
-        """Return the next line; None when the process ended without one.
+        """Return the next line; None if the process ended without one.
 
         Raises:
-            TimeoutError: there is none after so many seconds of work, or a few times as many by the
-                clock, which run on while other processes are at work.
+            TimeoutError: No line after the given CPU time, or a multiple of it in wall time.
         """
         assert self._process is not None
         assert self._process.stdout is not None
         pipe, pid = self._process.stdout.fileno(), self._process.pid
-        worked, deadline = _cpu_seconds(pid), time.monotonic() + _RETRY_DELAYS * seconds
+        start_cpu_s, deadline = (
+            _measure_cpu_seconds(pid),
+            time.monotonic() + _WALL_TIME_FACTOR * seconds,
+        )
         while b"\n" not in self._buffer:
             if not select.select([pipe], [], [], _POLL_SECONDS)[0]:
-                if _cpu_seconds(pid) - worked > seconds or time.monotonic() > deadline:
+                if _measure_cpu_seconds(pid) - start_cpu_s > seconds or time.monotonic() > deadline:
                     raise TimeoutError
                 continue
-            more = os.read(pipe, 65536)
-            if not more:
+            chunk = os.read(pipe, 65536)
+            if not chunk:
                 return None
-            self._buffer += more
+            self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
 
 
-def _cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process in seconds; wall time where the system has no such figure."""
+def _measure_cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process in seconds; wall time if /proc is missing."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return time.monotonic()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # as user, and as system
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # user and system time
 
 
-def _last_line(words: IO[bytes]) -> str:
-    words.seek(0)
-    lines = words.read()[-2000:].decode(errors="replace").strip().splitlines()
+def _read_last_line(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    lines = stream.read()[-2000:].decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
 
 def _serve() -> None:
-    """Answer one line for each line with a path and a folder; libraries may print what they like."""
+    """Answer each input line (path and folder); other output goes to stderr."""
     import resource
 
     _die_with_parent()
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    answers = os.fdopen(os.dup(1), "wb")
+    output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def say(line: bytes) -> None:
-        answers.write(line + b"\n")
-        answers.flush()
+    def write_line(line: bytes) -> None:
+        output.write(line + b"\n")
+        output.flush()
 
     lines: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_split_lines, args=(lines,), daemon=True).start()
+    threading.Thread(target=_queue_lines, args=(lines,), daemon=True).start()
     while True:
-        words = lines.get().split()
-        path, folder = (Path(os.fsdecode(bytes.fromhex(word.decode()))) for word in words)
+        arguments = lines.get().split()
+        path, folder = (
+            Path(os.fsdecode(bytes.fromhex(argument.decode()))) for argument in arguments
+        )
         _set_limits()
-        say(_ANSWER.dump_json(_respond(path, folder, lambda: say(_READ))))
+        write_line(_RESPONSE.dump_json(_respond(path, folder, lambda: write_line(_READ))))
 
 
-def _split_lines(lines: SimpleQueue[bytes]) -> None:
-    """Pass on the lines of the parent; end the process when there are no more."""
+def _queue_lines(lines: SimpleQueue[bytes]) -> None:
+    """Queue the lines from the parent; end the process at the end of input."""
     for line in sys.stdin.buffer:
         lines.put(line)
     os._exit(0)
 
 
 def _die_with_parent() -> None:
-    """Have the system end this process when its parent ends, also while a library is at work."""
+    """Let the kernel end this process with its parent, even inside a library call."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
-    with suppress(OSError, AttributeError):  # where the system is not Linux, the end of stdin does
+    with suppress(OSError, AttributeError):  # not Linux: the end of stdin ends the process
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _set_limits() -> None:
-    """Let the system end this process when one file takes much more work than it is given."""
+    """Set a CPU limit, in case the parent cannot enforce its own."""
     import resource
 
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    more = MAX_SECONDS + _START_SECONDS + _DECOMPOSITION_SECONDS[get_decomposer()]
-    most = int(used.ru_utime + used.ru_stime + _RESERVE_BYTES * more) + 1
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    budget_s = MAX_SECONDS + _START_SECONDS + _DECOMPOSITION_SECONDS[get_decomposer()]
+    limit_s = int(usage.ru_utime + usage.ru_stime + _CPU_LIMIT_FACTOR * budget_s) + 1
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    soft = limit_s if hard == resource.RLIM_INFINITY else min(limit_s, hard)
     resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
@@ -257,14 +256,14 @@ def _respond(path: Path, folder: Path, on_read: Callable[[], None]) -> ImportRes
         return ImportResponse(error=str(error))
     except MemoryError:
         return ImportResponse(
-            error=f"{path}: needs more memory than {MAX_MEMORY_BYTES >> 30} GiB. Simplify it."
+            error=f"{path}: needs more memory than {MAX_MEMORY_BYTES >> 30} GiB. Simplify the mesh."
         )
-    except Exception:  # noqa: BLE001 - one file never stops the others
+    except Exception:  # noqa: BLE001 - a bad file must not stop the import
         return ImportResponse(error=f"{path}: {_UNEXPECTED}")
 
 
 def _measure_file(path: Path, folder: Path, on_read: Callable[[], None]) -> MeshMeasurements:
-    """Return the measures of a file, and puts its cleaned mesh into the cache."""
+    """Return the measurements of a file, and cache its repaired mesh."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RepairWarning)
         parsed = parse_file(path, MeshFile.max_faces, folder)
@@ -274,8 +273,7 @@ def _measure_file(path: Path, folder: Path, on_read: Callable[[], None]) -> Mesh
     vertices = content.pose(states).mesh.vertices_m
     hull = compute_hull(vertices)
     if not content.parts and hull.volume == 0:
-        problem = "is flat, and nothing without a thickness can lie on a table."
-        raise InputError(path, f"{problem} Make it a solid, 0.5 mm thick or more.")
+        raise InputError(path, "is flat. Make it a solid, 0.5 mm thick or more.")
     user_cache.write_entry(f"{sources.compute_digest()}.npz", pack(content))
     center = compute_center_of_mass(compute_inertia(content, states))
     return MeshMeasurements(
@@ -289,9 +287,9 @@ def _measure_file(path: Path, folder: Path, on_read: Callable[[], None]) -> Mesh
         content.is_closed,
         max(1, len(content.parts)),
         tuple(
-            str(one.message).removeprefix(f"{path}: ").removeprefix(f"{path.parent}{os.sep}")
-            for one in caught
-            if issubclass(one.category, RepairWarning)
+            str(warning.message).removeprefix(f"{path}: ").removeprefix(f"{path.parent}{os.sep}")
+            for warning in caught
+            if issubclass(warning.category, RepairWarning)
         ),
         parsed.mass_kg,
         content.articulation,

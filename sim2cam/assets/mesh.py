@@ -1,4 +1,4 @@
-"""Meshes from files: read, checked, repaired where that is safe, and brought into our form."""
+"""Content and colliders of mesh and model files: reading, checks, repair, caching."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Floats = NDArray[np.float64]
 
 @functools.lru_cache(maxsize=64)
 def read_mesh_file(asset: MeshFile) -> MeshContent:
-    """Return the content of a file, with all joints at 0; the last ones that were read are remembered.
+    """Read the content of a file in metres, with all joints at 0; recent results are cached.
 
-    Warns with a ``RepairWarning`` of what was repaired: no normals, faces inside out, faces without
-    an area, textures that are missing or too large.
+    Repairs cause a ``RepairWarning``: missing normals, inverted faces, degenerate faces, missing or
+    oversized textures.
 
     Raises:
-        InputError: the file is missing, damaged, has no faces, too many, or numbers that are none.
+        InputError: The file is missing or damaged, has no faces or too many, or holds invalid numbers.
     """
     content = unpack(user_cache.read_entry(f"{asset.digest}.npz")) if asset.digest else None
     if content is None:
@@ -52,12 +52,12 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
 
 
 def _reread(asset: MeshFile) -> MeshContent:
-    """Return the content of a file that was brought in and is not in the cache.
+    """Read an imported file that is missing from the cache.
 
-    What it names may lie in a folder above its own; which one was given then is not known here.
+    Companion files may lie in any parent folder, so each is tried as the root.
 
     Raises:
-        InputError: it is not what it was, or cannot be read.
+        InputError: The file changed or cannot be read.
     """
     path, problem = Path(asset.path).absolute(), None
     for root in path.parents:
@@ -70,21 +70,23 @@ def _reread(asset: MeshFile) -> MeshContent:
             return decompose_content(parsed.content)
         if not parsed.sources.missing:
             break
-    changed = InputError(asset.path, "is not what it was when it was brought in. Start anew.")
+    changed = InputError(asset.path, "changed since its import. Import it again.")
     raise changed from problem
 
 
 def load_content(asset: MeshFile) -> MeshContent:
-    """Return the content of a file, with its joints as they stand; raises as ``read_mesh_file``."""
+    """Read the content of a file at its joint states; raises like ``read_mesh_file``."""
     return read_mesh_file(replace(asset, joints=(), keypoints=())).pose(asset.joints)
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedFile:
-    """What a file holds in its own unit, and what it was read from.
+    """Content of a file in its own unit, with its sources.
 
     Attributes:
-        mass_kg: 0 when it does not say.
+        content: Mesh, collision parts and articulation.
+        sources: Files that were read.
+        mass_kg: 0 if the file gives no mass.
     """
 
     content: MeshContent
@@ -93,33 +95,33 @@ class ParsedFile:
 
 
 def parse_file(path: Path, max_faces: int, root: Path | None = None) -> ParsedFile:
-    """Return what a file of a mesh or of a model holds.
+    """Read a mesh or model file in its own unit.
 
     Args:
-        path: of the file.
-        max_faces: with more triangles it is refused.
-        root: the folder that holds all that it may name; its own without.
+        path: Mesh or model file.
+        max_faces: Maximum number of triangles.
+        root: Folder that contains all companion files; default: the folder of the file.
 
     Raises:
-        InputError: as ``read_mesh_file``.
+        InputError: As ``read_mesh_file``.
     """
     check_file(path)
     if path.suffix.lower() not in MODEL_SUFFIXES:
         raw, sources = read_raw_mesh(path, max_faces, root)
         return ParsedFile(_build_content(raw, path), sources)
-    found = assemble_model(path, max_faces, root)
+    assembly = assemble_model(path, max_faces, root)
     content = replace(
-        _build_content(found.raw, path),
-        parts=found.parts,
-        links=found.links,
-        articulation=found.articulation,
-        inertias=found.inertias,
+        _build_content(assembly.raw, path),
+        parts=assembly.parts,
+        links=assembly.links,
+        articulation=assembly.articulation,
+        inertias=assembly.inertias,
     )
-    return ParsedFile(content, found.sources, found.mass_kg)
+    return ParsedFile(content, assembly.sources, assembly.mass_kg)
 
 
 def _build_content(raw: RawMesh, path: Path) -> MeshContent:
-    """Return a mesh as its file has it, brought into our form."""
+    """Check and repair a raw mesh, and add normals, uvs and tangents."""
     check_raw_mesh(raw, path)
     raw = orient_outwards(drop_degenerate_faces(raw, path), path)
     if raw.normals is None:
@@ -140,12 +142,12 @@ def _build_content(raw: RawMesh, path: Path) -> MeshContent:
 
 @dataclass(frozen=True, eq=False)
 class LinkCollider:
-    """What one link collides as.
+    """Collision shape of one link.
 
     Attributes:
-        link: number of it, from 1.
-        pose: its frame in that of the asset.
-        parts: corners (n, 3) of convex solids in its own frame, metres.
+        link: Number of the link, from 1.
+        pose: Link frame in the asset frame.
+        parts: Vertices (n, 3) of convex parts in the link frame, metres.
     """
 
     link: int
@@ -155,11 +157,11 @@ class LinkCollider:
 
 @dataclass(frozen=True, eq=False)
 class MeshCollider:
-    """What an asset from a file collides as, as its joints stand.
+    """Collision shape of an asset at its joint states.
 
     Attributes:
-        links: those that collide; a mesh is one, in the asset's own frame.
-        inertia: (4, 4) of its mass, of any amount, in the asset's own frame; see ``geometry.masses``.
+        links: Links with a collision shape; a mesh is one link in the asset frame.
+        inertia: Pseudo-inertia matrix (4, 4) up to scale, in the asset frame; see ``geometry.inertia``.
     """
 
     links: tuple[LinkCollider, ...]
@@ -167,23 +169,23 @@ class MeshCollider:
 
     @property
     def center(self) -> Floats:
-        """Centre (3,) of its mass, in the asset's own frame."""
+        """Centre of mass (3,) in the asset frame."""
         return compute_center_of_mass(self.inertia)
 
     @property
     def parts(self) -> tuple[Floats, ...]:
-        """Corners (n, 3) of all convex solids, in the asset's own frame."""
+        """Vertices (n, 3) of all convex parts, in the asset frame."""
         return tuple(link.pose.apply(part) for link in self.links for part in link.parts)
 
 
 @functools.lru_cache(maxsize=64)
 def build_collider(asset: MeshFile) -> MeshCollider:
-    """Return what a file collides as: its parts if it was brought in, its hull otherwise."""
+    """Build the collider of a file: its convex parts if imported, its hull otherwise."""
     content = read_mesh_file(replace(asset, joints=(), keypoints=()))
-    spread = compute_inertia(content, asset.joints)
+    inertia = compute_inertia(content, asset.joints)
     if content.articulation is None or not content.parts:
         parts = content.parts or (compute_hull(content.mesh.vertices_m).points,)
-        return MeshCollider((LinkCollider(1, Pose(), parts),), spread)
+        return MeshCollider((LinkCollider(1, Pose(), parts),), inertia)
     matrices = content.articulation.compute_link_matrices(asset.joints)
     links = tuple(
         LinkCollider(
@@ -193,4 +195,4 @@ def build_collider(asset: MeshFile) -> MeshCollider:
         )
         for number in sorted(set(content.links))
     )
-    return MeshCollider(links, spread)
+    return MeshCollider(links, inertia)

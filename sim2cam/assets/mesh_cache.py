@@ -1,4 +1,4 @@
-"""What a mesh file holds, in our form, and how the cache keeps it."""
+"""Content of a mesh file, and its serialization in the cache."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MeshContent:
-    """What a file holds, with all joints at 0.
+    """Content of a mesh or model file, with all joints at 0.
 
     Attributes:
-        mesh: in metres; uvs within 0 to 1 with a picture, in metres without.
-        colors: its picture, or one that holds the colours of its vertices, sRGB uint8 (h, w, 3), row
-            0 at v = 0; None when there is neither.
-        is_closed: whether it is the skin of a solid.
-        parts: corners (n, 3) of the convex solids as which it collides, in the frames of their links;
-            none when it does as its hull.
-        links: (k,) number of the link of each of them, from 1.
-        articulation: its links and joints; None of a mesh.
-        inertias: (m, 4, 4) of each link's mass, as ``geometry.masses`` has them, in its own frame; none
-            where the file does not say.
+        mesh: Mesh in metres; uvs in 0 to 1 with a texture, in metres without.
+        colors: Texture, or vertex colours as one: sRGB uint8 (h, w, 3), row 0 at v = 0; None without
+            colours.
+        is_closed: Whether the mesh is watertight.
+        parts: Vertices (n, 3) of convex collision parts in their link frames; empty to use the hull.
+        links: Link number (from 1) of each part.
+        articulation: Links and joints; None for a mesh.
+        inertias: Pseudo-inertia matrices (m, 4, 4) of the links in their own frames, see
+            ``geometry.inertia``; empty if the file gives none.
     """
 
     mesh: Mesh
@@ -42,32 +41,34 @@ class MeshContent:
     inertias: Floats = field(default_factory=lambda: np.zeros((0, 4, 4)))
 
     def compute_volume(self) -> float:
-        """Return the volume of a solid, in its unit cubed."""
+        """Return the signed volume of a closed mesh."""
         a, b, c = self.mesh.vertices_m[self.mesh.faces].swapaxes(0, 1)
         return float((a * np.cross(b, c)).sum() / 6)
 
     def scale(self, unit_m: float) -> MeshContent:
-        """Return it with every length so many times as long."""
+        """Return the content with all lengths multiplied by ``unit_m``."""
         uvs = self.mesh.uvs * unit_m if self.colors is None else self.mesh.uvs
         mesh = replace(self.mesh, vertices_m=self.mesh.vertices_m * unit_m, uvs=uvs)
         return replace(self, mesh=mesh, parts=tuple(part * unit_m for part in self.parts))
 
     def pose(self, states: JointStates) -> MeshContent:
-        """Return it with its joints at these states."""
+        """Return the content at joint states."""
         if self.articulation is None or not states:
             return self
-        before, after = (self.articulation.compute_link_matrices(at) for at in ((), states))
-        moves = after @ np.linalg.inv(before)
+        rest_matrices, posed_matrices = (
+            self.articulation.compute_link_matrices(s) for s in ((), states)
+        )
+        transforms = posed_matrices @ np.linalg.inv(rest_matrices)
         mesh, link = self.mesh, self.mesh.parts.astype(np.int64) - 1
-        turned = {
-            name: np.einsum("nij,nj->ni", moves[link, :3, :3], getattr(mesh, name))
+        vectors = {
+            name: np.einsum("nij,nj->ni", transforms[link, :3, :3], getattr(mesh, name))
             for name in ("vertices_m", "normals", "tangents")
         }
-        turned["vertices_m"] += moves[link, :3, 3]
-        return replace(self, mesh=replace(mesh, **turned))
+        vectors["vertices_m"] += transforms[link, :3, 3]
+        return replace(self, mesh=replace(mesh, **vectors))
 
     def pose_parts(self, states: JointStates) -> tuple[Floats, ...]:
-        """Return the parts as which it collides with its joints at these states, in its own frame."""
+        """Return the collision parts at joint states, in the asset frame."""
         if self.articulation is None:
             return self.parts
         matrices = self.articulation.compute_link_matrices(states)[
@@ -78,7 +79,7 @@ class MeshContent:
 
 
 def pack(content: MeshContent) -> bytes:
-    """Return a content as a file of numpy's, for the cache."""
+    """Serialize a content as NPZ bytes."""
     mesh = {name: value for name, value in vars(content.mesh).items() if _is_array(value)}
     colors = {} if content.colors is None else {"colors": content.colors}
     file = io.BytesIO()
@@ -92,17 +93,17 @@ def pack(content: MeshContent) -> bytes:
 
 
 def unpack(data: bytes | None) -> MeshContent | None:
-    """Return the content of a file of the cache; None when there is none or it is damaged."""
+    """Deserialize NPZ bytes; return None if they are missing or damaged."""
     if data is None:
         return None
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            found = dict(file)
-        is_closed, colors = bool(found.pop("is_closed")), found.pop("colors", None)
-        parts = tuple(found.pop(name) for name in sorted(found) if name.startswith("part/"))
-        links, spreads = tuple(found.pop("links").tolist()), found.pop("spreads")
-        articulation = _ARTICULATION.validate_json(found.pop("articulation").tobytes())
-        return MeshContent(Mesh(**found), colors, is_closed, parts, links, articulation, spreads)
+            arrays = dict(file)
+        is_closed, colors = bool(arrays.pop("is_closed")), arrays.pop("colors", None)
+        parts = tuple(arrays.pop(name) for name in sorted(arrays) if name.startswith("part/"))
+        links, inertias = tuple(arrays.pop("links").tolist()), arrays.pop("spreads")
+        articulation = _ARTICULATION.validate_json(arrays.pop("articulation").tobytes())
+        return MeshContent(Mesh(**arrays), colors, is_closed, parts, links, articulation, inertias)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         return None
 

@@ -1,4 +1,4 @@
-"""What is wrong with meshes from files: mended where that is safe, refused otherwise."""
+"""Checks and repairs of raw meshes."""
 
 from __future__ import annotations
 
@@ -25,90 +25,97 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _CREASE_RAD = np.radians(30)
-"""Between faces that meet at more, normals that had to be made do not run on."""
+"""Minimum angle between faces at which computed normals are not smoothed."""
 
 _MIN_EXTENT = 1e-15  # too small to compute with, in any unit
-_MIN_AREA = 1e-12  # of the square of the mesh's size
+_MIN_AREA = 1e-12  # relative to the square of the mesh's size
 _X_AXIS = np.array([1.0, 0.0, 0.0])
 
 
 def check_raw_mesh(raw: RawMesh, path: Path) -> None:
-    """Refuse numbers that are none, vertices that are not there, and meshes without a size."""
+    """Raise InputError if vertices are invalid, faces are out of range, or the mesh has no extent."""
     if raw.vertices.ndim != 2 or raw.vertices.shape[1] != 3:
-        raise InputError(path, "its vertices have no three coordinates each.")
+        raise InputError(path, "vertices must have three coordinates.")
     if raw.faces.min() < 0 or raw.faces.max() >= len(raw.vertices):
-        raise InputError(path, f"a face names a vertex that is none of its {len(raw.vertices)}.")
-    wrong = np.flatnonzero(~np.isfinite(raw.vertices).all(axis=1))
-    if len(wrong):
-        place = ", ".join(f"{c:g}" for c in raw.vertices[wrong[0]])
-        raise InputError(path, f"vertex {wrong[0] + 1} lies at ({place}).")
+        raise InputError(path, f"a face refers to a missing vertex ({len(raw.vertices)} vertices).")
+    invalid_rows = np.flatnonzero(~np.isfinite(raw.vertices).all(axis=1))
+    if len(invalid_rows):
+        coordinates = ", ".join(f"{c:g}" for c in raw.vertices[invalid_rows[0]])
+        raise InputError(path, f"vertex {invalid_rows[0] + 1} is not finite: ({coordinates}).")
     if np.ptp(raw.vertices, axis=0).max() < _MIN_EXTENT:
-        raise InputError(path, "has no size: all its vertices lie at one place.")
+        raise InputError(path, "all vertices are at the same position.")
 
 
 def drop_degenerate_faces(raw: RawMesh, path: Path) -> RawMesh:
-    """Return the mesh without the faces that have no area."""
+    """Remove the faces without area."""
     size = np.ptp(raw.vertices, axis=0).max()
     area = np.linalg.norm(compute_face_normals(raw), axis=1)
-    whole = area > _MIN_AREA * size**2
-    if not whole.any():
-        raise InputError(path, f"none of its {len(whole)} faces has an area.")
-    if not whole.all():
-        warn(path, f"{(~whole).sum()} of its {len(whole)} faces have no area. They are left out.")
-    return replace(raw, faces=raw.faces[whole])
+    has_area = area > _MIN_AREA * size**2
+    if not has_area.any():
+        raise InputError(path, f"all {len(has_area)} faces are degenerate (no area).")
+    if not has_area.all():
+        warn(
+            path,
+            f"{(~has_area).sum()} of {len(has_area)} faces are degenerate (no area) and removed.",
+        )
+    return replace(raw, faces=raw.faces[has_area])
 
 
 def orient_outwards(raw: RawMesh, path: Path) -> RawMesh:
-    """Return the mesh with its faces counter-clockwise seen from outside, as far as that is known.
+    """Orient faces counter-clockwise as seen from outside.
 
-    Faces of one surface are turned alike; a closed one so that its volume is positive.
+    The winding is made consistent on each connected surface; a closed mesh gets a positive volume.
     """
     welded = weld(raw.vertices, raw.faces)
-    turned = _find_flipped_faces(welded)
-    welded.faces = np.where(turned[:, None], welded.faces[:, ::-1], welded.faces)
-    with np.errstate(all="ignore"):  # trimesh divides by it
+    is_flipped = _find_flipped_faces(welded)
+    welded.faces = np.where(is_flipped[:, None], welded.faces[:, ::-1], welded.faces)
+    with np.errstate(all="ignore"):  # trimesh divides by the volume
         is_inside_out = welded.is_watertight and welded.volume < 0
-    turned = ~turned if is_inside_out else turned
-    if not turned.any():
-        if raw.normals is None and path.suffix.lower() != ".stl":  # which never has any
-            warn(path, "has no normals. They are made from its faces.")
+    is_flipped = ~is_flipped if is_inside_out else is_flipped
+    if not is_flipped.any():
+        if raw.normals is None and path.suffix.lower() != ".stl":  # STL never has normals
+            warn(path, "has no normals. They are computed from the faces.")
         return raw
     warn(
         path,
-        f"{turned.sum()} of its {len(turned)} faces were inside out. They are turned, and all "
-        "normals made anew.",
+        f"{is_flipped.sum()} of {len(is_flipped)} faces are inverted. They are flipped and all normals "
+        "recomputed.",
     )
-    faces = np.where(turned[:, None], raw.faces[:, ::-1], raw.faces)
+    faces = np.where(is_flipped[:, None], raw.faces[:, ::-1], raw.faces)
     return replace(raw, faces=faces, normals=None)
 
 
 def _find_flipped_faces(welded: Any) -> NDArray[np.bool_]:
-    """Return which faces (m,) of a mesh of trimesh's are turned unlike most of their surface."""
+    """Return the faces (m,) whose winding differs from most of their surface."""
     count = len(welded.faces)
     if welded.is_winding_consistent:
         return np.zeros(count, bool)
     pairs, edges = welded.face_adjacency, welded.face_adjacency_edges
-    one, other = (_follows_edges(welded.faces[pairs[:, side]], edges) for side in (0, 1))
-    unlike = one == other  # along an edge that they share, faces that are turned alike run apart
-    # each face twice, as it is and turned; joined is what belongs to one way of turning a surface
+    first, second = (_follows_edges(welded.faces[pairs[:, side]], edges) for side in (0, 1))
+    is_inconsistent = (
+        first == second
+    )  # consistent faces traverse a shared edge in opposite directions
+    # two nodes for each face, kept and flipped; a component is one consistent orientation
     starts = np.concatenate([pairs[:, 0], pairs[:, 0] + count])
-    ends = np.concatenate([pairs[:, 1] + count * unlike, pairs[:, 1] + count * ~unlike])
+    ends = np.concatenate(
+        [pairs[:, 1] + count * is_inconsistent, pairs[:, 1] + count * ~is_inconsistent]
+    )
     links = coo_array((np.ones(len(starts)), (starts, ends)), shape=(2 * count, 2 * count))
-    way = connected_components(links, directed=False)[1]
-    surface = np.unique(np.minimum(way[:count], way[count:]), return_inverse=True)[1]
-    turned = way[:count] > way[count:]
-    share = np.bincount(surface, turned) / np.bincount(surface)
-    return np.asarray(turned ^ (share > 0.5)[surface])
+    component = connected_components(links, directed=False)[1]
+    surface = np.unique(np.minimum(component[:count], component[count:]), return_inverse=True)[1]
+    is_flipped = component[:count] > component[count:]
+    flipped_fraction = np.bincount(surface, is_flipped) / np.bincount(surface)
+    return np.asarray(is_flipped ^ (flipped_fraction > 0.5)[surface])
 
 
 def _follows_edges(faces: Indices, edges: Indices) -> NDArray[np.bool_]:
-    """Return whether faces (n, 3) run along edges (n, 2) of theirs from the first end to the second."""
+    """Return whether faces (n, 3) traverse their edges (n, 2) from the first to the second end."""
     follows = np.roll(faces, -1, axis=1)
     return np.asarray(((faces == edges[:, :1]) & (follows == edges[:, 1:])).any(axis=1))
 
 
 def compute_smooth_normals(raw: RawMesh) -> RawMesh:
-    """Return the mesh with normals: the mean of the faces around, up to creases."""
+    """Add area-weighted vertex normals, split at creases."""
     welded = weld(raw.vertices, raw.faces)
     near = welded.face_adjacency[welded.face_adjacency_angles < _CREASE_RAD]
     count = len(raw.faces)

@@ -1,4 +1,4 @@
-"""What the user's cache holds of meshes that were brought in."""
+"""Entries of the user cache for imported assets."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 from sim2cam.data.cache import get_cache_folder
 
-_VERSION = "assets-5"  # counts up when assets are brought in differently
+_VERSION = "assets-5"  # incremented when the import changes
 
 
 def get_folder() -> Path:
-    """Return the folder of this cache, whether it is there or not."""
+    """Return the folder of the cache; it need not exist."""
     return get_cache_folder() / _VERSION
 
 
 def read_entry(name: str) -> bytes | None:
-    """Return a file of the cache; None when it is not there or cannot be read."""
+    """Return the bytes of a cache entry; None if it is missing or unreadable."""
     try:
         return (get_folder() / name).read_bytes()
     except OSError:
@@ -26,7 +26,7 @@ def read_entry(name: str) -> bytes | None:
 
 
 def write_entry(name: str, data: bytes) -> None:
-    """Write a file into the cache, whole or not at all; where nothing can be written it stays out."""
+    """Write a cache entry atomically; ignore write errors."""
     with suppress(OSError):
         get_folder().mkdir(parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(dir=get_folder())

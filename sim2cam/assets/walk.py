@@ -1,4 +1,4 @@
-"""Folders of users, walked: links are followed, circles end."""
+"""Traversal of user folders that follows links and avoids cycles."""
 
 from __future__ import annotations
 
@@ -8,51 +8,53 @@ from pathlib import Path
 
 from sim2cam.errors import InputError
 
-_MAX_ENTRIES = 200_000  # links may lead to whole disks
+_MAX_ENTRIES = 200_000  # links may lead to a whole disk
 
 
 def walk_folder(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield each folder, and the names of the folders and files in it that are not hidden.
+    """Yield each folder with the names of its visible subfolders and files.
 
-    Linked folders come after all others, and no folder comes twice, so that circles end.
+    Linked folders come last, and each folder comes once.
 
     Raises:
-        InputError: there are too many files.
+        InputError: There are too many files.
     """
-    waiting, count = [root], 0
+    pending, count = [root], 0
     links: list[Path] = []
-    seen: set[str] = set()
-    while waiting or links:
-        folder = waiting.pop() if waiting else links.pop(0)
-        real = os.path.realpath(folder)
-        if real in seen or (folder != root and _is_cycle(folder, root)):
+    visited: set[str] = set()
+    while pending or links:
+        folder = pending.pop() if pending else links.pop(0)
+        real_path = os.path.realpath(folder)
+        if real_path in visited or (folder != root and _is_cycle(folder, root)):
             continue
-        seen.add(real)
+        visited.add(real_path)
         try:
-            entries = [one for one in os.scandir(folder) if not one.name.startswith(".")]
-        except OSError:  # whose it may be
+            entries = [e for e in os.scandir(folder) if not e.name.startswith(".")]
+        except OSError:  # no permission
             continue
         count += len(entries)
         if count > _MAX_ENTRIES:
-            problem = f"holds more than {_MAX_ENTRIES} files, with those that links in it lead to."
-            raise InputError(root, f"{problem} Choose a smaller one.")
-        folders = sorted(one.name for one in entries if _is_folder(one))
-        yield folder, folders, [one.name for one in entries if one.name not in folders]
+            problem = f"contains more than {_MAX_ENTRIES} files, including linked folders."
+            raise InputError(root, f"{problem} Choose a smaller folder.")
+        folders = sorted(e.name for e in entries if _is_folder(e))
+        yield folder, folders, [e.name for e in entries if e.name not in folders]
         for path in (folder / name for name in folders):
-            (links if path.is_symlink() else waiting).append(path)
+            (links if path.is_symlink() else pending).append(path)
 
 
 def list_broken_links(folder: Path) -> tuple[str, ...]:
-    """Return the links in a folder, as relative paths, that lead nowhere or back to a folder above."""
+    """Return the broken and cyclic links in a folder, as sorted relative paths."""
     root = folder.resolve()
-    found = []
-    for place, folders, files in walk_folder(root):
-        lost = [name for name in folders if _is_cycle(place / name, root)]
-        lost += [
-            name for name in files if (place / name).is_symlink() and not is_file(place / name)
+    paths = []
+    for subfolder, folders, files in walk_folder(root):
+        names = [name for name in folders if _is_cycle(subfolder / name, root)]
+        names += [
+            name
+            for name in files
+            if (subfolder / name).is_symlink() and not is_file(subfolder / name)
         ]
-        found += [(place / name).relative_to(root).as_posix() for name in lost]
-    return tuple(sorted(found))
+        paths += [(subfolder / name).relative_to(root).as_posix() for name in names]
+    return tuple(sorted(paths))
 
 
 def _is_cycle(path: Path, root: Path) -> bool:
@@ -60,7 +62,7 @@ def _is_cycle(path: Path, root: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a file exists and may be read."""
+    """Return whether a path is a file; False without permission."""
     try:
         return path.is_file()
     except OSError:

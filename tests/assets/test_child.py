@@ -122,8 +122,7 @@ def test_no_file_stops_the_others(tmp_path):
     assert {name for name, one in found.items() if one.info} == {"a.obj", "z.obj"}
     for name in ("flat.obj", "leaning.obj"):
         assert found[name].error == (
-            f"{tmp_path / name}: is flat, and nothing without a thickness can lie on a table. Make it a "
-            "solid, 0.5 mm thick or more."
+            f"{tmp_path / name}: is flat. Make it a solid, 0.5 mm thick or more."
         )
     for name in BAD:
         assert found[name].error.startswith(f"{tmp_path / name}: ")
@@ -139,6 +138,5 @@ def test_what_nobody_foresaw_is_an_error_of_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(import_process, "parse_file", breaks)
     found = import_process._respond(tmp_path / "a.obj", tmp_path, lambda: None)
     assert found.error == (
-        f"{tmp_path / 'a.obj'}: cannot be used: its shape is none that can be measured. Repair it, or "
-        "export it again."
+        f"{tmp_path / 'a.obj'}: cannot be measured. Repair the mesh or export it again."
     )

@@ -260,8 +260,8 @@ def hdr(pixels):
 
 
 BAD = [
-    ({"sky.hdr": hdr(np.ones((8, 12, 3)))}, "sky.hdr: 12x8: light from all around takes a picture twice as wide as high."),
-    ({"sky.hdr": hdr(np.zeros((8, 16, 3)))}, "sky.hdr: is black above the horizon. Leave it out of the folder."),
+    ({"sky.hdr": hdr(np.ones((8, 12, 3)))}, "sky.hdr: is 12x8; an environment map must be twice as wide as high."),
+    ({"sky.hdr": hdr(np.zeros((8, 16, 3)))}, "sky.hdr: is black above the horizon. Remove it from the folder."),
     ({"sky.hdr": hdr(np.ones((8, 16, 3)))[:60]}, "sky.hdr: damaged image. Copy the file again."),
     ({"sky.hdr": b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 90000 +X 180000\n"}, "sky.hdr: 180000x90000: more than 64000000 pixels. Scale it down."),
     ({"sky.hdr": b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n+Y 8 +X 16\n"}, "sky.hdr: not a Radiance image in top-down row order. Convert it."),

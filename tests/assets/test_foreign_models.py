@@ -243,42 +243,42 @@ def mjcf(body, before=""):
 
 BALL = '<geom size="0.1"/>'
 REFUSED = {
-    "no SDF: it begins with <robot>, not with <sdf>.": (read_sdf, "<robot/>"),
-    "joint 'j': an axis in another frame than the joint's is not known.": (read_sdf, sdf('<link name="b"/><joint name="j" type="continuous"><parent>a</parent><child>b</child><axis><xyz expressed_in="__model__">0 0 1</xyz></axis></joint>')),
-    "'refpos' of a mesh is not known. Move the mesh itself.": (read_mjcf, mjcf(BALL, '<asset><mesh file="m.stl" refpos="0 0 1"/></asset>')),
-    "'refquat' of a mesh is not known. Move the mesh itself.": (read_mjcf, mjcf(BALL, '<default><mesh refquat="0 1 0 0"/></default><asset><mesh file="m.stl"/></asset>')),
-    "ref of the joint 'j' is 'x'. It takes a finite number.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" range="0 1" ref="x"/></body>')),
-    "has 0 models. It takes one; write the others to files of their own.": (read_sdf, "<sdf/>"),
-    "<include> in a model is not known. Flatten it first (gz sdf -p).": (read_sdf, sdf("<include/>")),
-    "<model> in a model is not known. ": (read_sdf, sdf("<model/>")),
-    "a pose relative to another frame is not known. ": (read_sdf, sdf('<link name="b"><pose relative_to="a">0 0 0 0 0 0</pose></link>')),
-    "pose of a link is '0 0 0'. It takes 6 finite numbers.": (read_sdf, sdf('<link name="b"><pose>0 0 0</pose></link>')),
-    "has the link 'a' twice.": (read_sdf, sdf('<link name="a"/>')),
-    "joint 'j' is of the type 'ball'. Allowed: continuous, fixed, prismatic, revolute.": (read_sdf, sdf('<joint name="j" type="ball"/>')),
-    "joint 'j' names the link 'b', which it lacks.": (read_sdf, sdf('<joint name="j" type="fixed"><parent>a</parent><child>b</child></joint>')),
+    "not SDF: the root element is <robot>, not <sdf>.": (read_sdf, "<robot/>"),
+    "joint 'j': the axis must be in the joint frame.": (read_sdf, sdf('<link name="b"/><joint name="j" type="continuous"><parent>a</parent><child>b</child><axis><xyz expressed_in="__model__">0 0 1</xyz></axis></joint>')),
+    "'refpos' of a mesh is not supported. Transform the mesh file instead.": (read_mjcf, mjcf(BALL, '<asset><mesh file="m.stl" refpos="0 0 1"/></asset>')),
+    "'refquat' of a mesh is not supported. Transform the mesh file instead.": (read_mjcf, mjcf(BALL, '<default><mesh refquat="0 1 0 0"/></default><asset><mesh file="m.stl"/></asset>')),
+    "ref of the joint 'j' is 'x'. It must be a finite number.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" range="0 1" ref="x"/></body>')),
+    "has 0 models, not one. Save each model in its own file.": (read_sdf, "<sdf/>"),
+    "<include> in a model is not supported. Flatten the file first (gz sdf -p).": (read_sdf, sdf("<include/>")),
+    "<model> in a model is not supported. ": (read_sdf, sdf("<model/>")),
+    "poses relative to another frame are not supported. ": (read_sdf, sdf('<link name="b"><pose relative_to="a">0 0 0 0 0 0</pose></link>')),
+    "pose of a link is '0 0 0'. It must be 6 finite numbers.": (read_sdf, sdf('<link name="b"><pose>0 0 0</pose></link>')),
+    "has a duplicate link 'a'.": (read_sdf, sdf('<link name="a"/>')),
+    "joint 'j' has the unsupported type 'ball'. Allowed: continuous, fixed, prismatic, revolute.": (read_sdf, sdf('<joint name="j" type="ball"/>')),
+    "joint 'j' refers to the missing link 'b'.": (read_sdf, sdf('<joint name="j" type="fixed"><parent>a</parent><child>b</child></joint>')),
     "joint 'j' has no limit.": (read_sdf, sdf('<link name="b"/><joint name="j" type="prismatic"><parent>a</parent><child>b</child></joint>')),
-    "the shape 'heightmap' is not known. ": (read_sdf, sdf('<link name="b"><collision><geometry><heightmap/></geometry></collision></link>')),
+    "the shape 'heightmap' is not supported. ": (read_sdf, sdf('<link name="b"><collision><geometry><heightmap/></geometry></collision></link>')),
     "the mass of the link 'b' is 'nan'. ": (read_sdf, sdf('<link name="b"><inertial><mass>nan</mass></inertial></link>')),
-    "no MJCF: it begins with <robot>, not with <mujoco>.": (read_mjcf, "<robot/>"),
+    "not MJCF: the root element is <robot>, not <mujoco>.": (read_mjcf, "<robot/>"),
     "has no worldbody.": (read_mjcf, "<mujoco/>"),
-    "<include> is not known. ": (read_mjcf, mjcf(BALL, '<include file="/etc/passwd"/>')),
-    "<replicate> is not known. ": (read_mjcf, mjcf("<replicate/>")),
-    "names the class of defaults 'c'. Allowed: main.": (read_mjcf, mjcf('<geom class="c"/>')),
-    "names the class of defaults 'armm'. Did you mean 'arm'?": (read_mjcf, mjcf('<body childclass="armm"><geom size="1"/></body>', '<default><default class="arm"/></default>')),
-    "has a class of defaults without a name.": (read_mjcf, mjcf(BALL, "<default><default/></default>")),
-    "has the class of defaults 'a' twice.": (read_mjcf, mjcf(BALL, '<default><default class="a"/><default class="a"/></default>')),
-    "eulerseq 'zyx' is not known. It takes xyz.": (read_mjcf, mjcf(BALL, '<compiler eulerseq="zyx"/>')),
-    "a geom is of the type 'ellipsoid'. Allowed: box, capsule, cylinder, mesh, sphere.": (read_mjcf, mjcf('<geom type="ellipsoid" size="1 1 1"/>')),
-    "a geom names the mesh 'm'. Allowed: ": (read_mjcf, mjcf('<geom type="mesh" mesh="m"/>')),
-    "size of a box is '1'. It takes 3 finite numbers.": (read_mjcf, mjcf('<geom type="box" size="1"/>')),
+    "<include> is not supported. ": (read_mjcf, mjcf(BALL, '<include file="/etc/passwd"/>')),
+    "<replicate> is not supported. ": (read_mjcf, mjcf("<replicate/>")),
+    "refers to the missing default class 'c'. Allowed: main.": (read_mjcf, mjcf('<geom class="c"/>')),
+    "refers to the missing default class 'armm'. Did you mean 'arm'?": (read_mjcf, mjcf('<body childclass="armm"><geom size="1"/></body>', '<default><default class="arm"/></default>')),
+    "has a default class without a name.": (read_mjcf, mjcf(BALL, "<default><default/></default>")),
+    "has a duplicate default class 'a'.": (read_mjcf, mjcf(BALL, '<default><default class="a"/><default class="a"/></default>')),
+    "eulerseq 'zyx' is not supported. Use xyz.": (read_mjcf, mjcf(BALL, '<compiler eulerseq="zyx"/>')),
+    "a geom has the unsupported type 'ellipsoid'. Allowed: box, capsule, cylinder, mesh, sphere.": (read_mjcf, mjcf('<geom type="ellipsoid" size="1 1 1"/>')),
+    "a geom refers to the missing mesh 'm'. Allowed: ": (read_mjcf, mjcf('<geom type="mesh" mesh="m"/>')),
+    "size of a box is '1'. It must be 3 finite numbers.": (read_mjcf, mjcf('<geom type="box" size="1"/>')),
     "radius_m of a sphere is 0.0. Sizes must be finite and above 0.": (read_mjcf, mjcf('<geom size="0"/>')),
-    "'xyaxes' is not known. Allowed: axisangle, euler, quat.": (read_mjcf, mjcf('<geom size="1" xyaxes="1 0 0 0 1 0"/>')),
-    "quat of a body or geom is '0 0 0 0', which is no turn.": (read_mjcf, mjcf('<geom size="1" quat="0 0 0 0"/>')),
-    "joint 'j' is of the type 'ball'. Allowed: hinge, slide.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" type="ball"/></body>')),
+    "'xyaxes' is not supported. Allowed: axisangle, euler, quat.": (read_mjcf, mjcf('<geom size="1" xyaxes="1 0 0 0 1 0"/>')),
+    "quat of a body or geom is '0 0 0 0', which is not a rotation.": (read_mjcf, mjcf('<geom size="1" quat="0 0 0 0"/>')),
+    "joint 'j' has the unsupported type 'ball'. Allowed: hinge, slide.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" type="ball"/></body>')),
     "joint 'j' has no range.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" type="slide"/></body>')),
     "joint 'k' has no range.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="k" type="slide" range="0 1"/></body>', '<compiler autolimits="false"/>')),
-    "has the link 'b' twice.": (read_mjcf, mjcf(f'{BALL}<body name="b"/><body name="b"/>')),
-    "the mass of the body 'b' is -1 kg. It takes 0 or more.": (read_mjcf, mjcf(f'{BALL}<body name="b"><inertial mass="-1"/></body>')),
+    "has a duplicate link 'b'.": (read_mjcf, mjcf(f'{BALL}<body name="b"/><body name="b"/>')),
+    "the mass of the body 'b' is -1 kg. It must be at least 0.": (read_mjcf, mjcf(f'{BALL}<body name="b"><inertial mass="-1"/></body>')),
 }  # fmt: skip
 
 
@@ -294,7 +294,7 @@ def test_what_is_beyond_the_subset_is_refused_by_name(tmp_path, message):
 
 def test_a_urdf_by_another_name_is_refused(tmp_path):
     (tmp_path / "a.sdf").write_text(URDF)
-    with pytest.raises(InputError, match="no SDF: it begins with <robot>"):
+    with pytest.raises(InputError, match="not SDF: the root element is <robot>"):
         read_sdf(tmp_path / "a.sdf")
     assert read_urdf(tmp_path / "a.sdf").links[1].name == "arm"
 
@@ -342,9 +342,9 @@ def test_images_of_collada_are_found_or_said(tmp_path, name):
         (solid,), _ = read_solids(tmp_path / "meshes/a.dae", 10, tmp_path)
     said = [str(one.message) for one in caught if one.category is RepairWarning]
     flaw = {
-        "bad.png": "its image 'bad.png' is of no kind that can be read.",
-        "textures/none.png": "'textures/none.png', which it names, is not in its folder.",
+        "bad.png": "image 'bad.png' has an unsupported format and is ignored.",
+        "textures/none.png": "file 'textures/none.png' is missing. It is ignored.",
     }.get(name)
-    assert said == ([f"{tmp_path / 'meshes/a.dae'}: {flaw} It is left out."] if flaw else [])
+    assert said == ([f"{tmp_path / 'meshes/a.dae'}: {flaw}"] if flaw else [])
     assert (solid.image is None) is (flaw is not None)
     assert solid.image is None or solid.image.getpixel((0, 0)) == (10, 200, 30)

@@ -172,7 +172,7 @@ def test_a_set_that_is_not_there_is_said(tmp_path):
         Maker().material(told, {"uri": uri(image_file("red")), "name": "wood"}).read(tmp_path)
     )
     assert solid.image is None
-    assert said == ["its image 'wood' is left out where faces have no TEXCOORD_2."]
+    assert said == ["image 'wood' is ignored where faces have no TEXCOORD_2."]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_colors_of_specular_glossiness_are_diffuse(tmp_path, factor):
     linear = ((np.array([200, 100, 50]) / 255 + 0.055) / 1.055) ** 2.4
     expected = encode_srgb(linear * factor[:3])
     assert np.abs(np.array(solid.image.convert("RGB"))[0, 0] - expected.astype(int)).max() <= 1
-    assert said == ["its images 'images[0]' are not used: only images of colours are."]
+    assert said == ["images 'images[0]' are ignored: only colour images are supported."]
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "1", "I;16"])
@@ -281,16 +281,16 @@ def test_images_of_every_mode_keep_their_colour(tmp_path, mode):
 
 BASE = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
 LEFT_OUT = {
-    "its image 'wood' is of no kind that can be read. It is left out.": (
+    "image 'wood' has an unsupported format and is ignored.": (
         BASE, [{"uri": uri(b"\xabKTX 20\xbb" * 9), "name": "wood"}], {}),
-    "'no file.png', which it names, is not in its folder. It is left out.": (
+    "file 'no file.png' is missing. It is ignored.": (
         BASE, [{"uri": "no%20file.png"}], {}),
     "an image of it is left out: KHR_texture_basisu is not read.": (
         BASE, [], {"textures": [{"extensions": {"KHR_texture_basisu": {"source": 0}}}]}),
-    "its images 'bump', 'images[2]' are not used: only images of colours are.": (
+    "images 'bump', 'images[2]' are ignored: only colour images are supported.": (
         BASE | {"normalTexture": {"index": 1}, "emissiveTexture": {"index": 2}},
         [image_file("red"), {"uri": uri(image_file("red")), "name": "bump"}, image_file("red")], {}),
-    "its image 'images[0]' is repeated beyond its edges, where it should not be.": (
+    "image 'images[0]' is repeated although its sampler clamps.": (
         {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, "extensions": {"KHR_texture_transform": {"scale": [2, 2]}}}}},
         [image_file("red")], {"textures": [{"source": 0, "sampler": 0}], "samplers": [{"wrapS": 33071}]}),
 }  # fmt: skip
@@ -330,15 +330,15 @@ def test_shapes_of_skins_and_morphs_are_said_not_to_be_applied(tmp_path, told):
     maker.primitive()
     (solid,), said = maker.read(tmp_path)
     assert same(solid)
-    assert said == ["its skins and morphs are not applied: it has the shape of its vertices."]
+    assert said == ["skins and morph targets are ignored."]
 
 
 REQUIRED = {
-    "KHR_draco_mesh_compression": "KHR_draco_mesh_compression (Draco compression) is not read. Export it without Draco compression.",
-    "EXT_meshopt_compression": "EXT_meshopt_compression (meshopt compression) is not read. Export it without meshopt compression.",
-    "KHR_texture_basisu": "KHR_texture_basisu (KTX2 compression) is not read. Export it without KTX2 compression.",
-    "EXT_mesh_gpu_instancing": "it requires EXT_mesh_gpu_instancing, which is not read. Export it without EXT_mesh_gpu_instancing.",
-    "ACME_secret": "it requires ACME_secret, which is not read. Export it without ACME_secret.",
+    "KHR_draco_mesh_compression": "KHR_draco_mesh_compression is not supported. Export without Draco compression.",
+    "EXT_meshopt_compression": "EXT_meshopt_compression is not supported. Export without meshopt compression.",
+    "KHR_texture_basisu": "KHR_texture_basisu is not supported. Export without KTX2 compression.",
+    "EXT_mesh_gpu_instancing": "the required extension EXT_mesh_gpu_instancing is not supported. Export without it.",
+    "ACME_secret": "the required extension ACME_secret is not supported. Export without it.",
 }  # fmt: skip
 
 
@@ -378,21 +378,21 @@ def test_compressed_data_without_a_fallback_are_named(tmp_path):
 
 
 BROKEN = {
-    "no glTF 2.0: it has version \"1.0\". Convert it to glTF 2.0.": lambda j: j["asset"].update(version="1.0"),
-    "no glTF 2.0: it has no version. Convert it to glTF 2.0.": lambda j: j.pop("asset"),
-    "accessors[0] reaches beyond its bufferView of 48 bytes.": lambda j: j["accessors"][0].update(count=5),
-    "accessors[0]: 'count' is -1, no count.": lambda j: j["accessors"][0].update(count=-1),
-    "accessors[0] has 1000000000000 elements, more than can be read.": lambda j: j["accessors"][0].update(count=10**12),
-    "accessors[0] is of the type [1, \"VEC3\"], which glTF does not have.": lambda j: j["accessors"][0].update(componentType=1),
-    "bufferViews[0] reaches beyond its buffer of 72 bytes.": lambda j: j["bufferViews"][0].update(byteOffset=60),
-    "it names accessors[9] of 2.": lambda j: j["meshes"][0]["primitives"][0]["attributes"].update(POSITION=9),
-    "it names meshes[7] of 1.": lambda j: j["nodes"][0].update(mesh=7),
-    "it names materials[\"a\"] of 0.": lambda j: j["meshes"][0]["primitives"][0].update(material="a"),
-    "nodes[0] is reached twice; nodes of glTF are trees.": lambda j: j["nodes"][0].update(children=[0]),
-    "nodes[0] has a transform of another form than glTF's.": lambda j: j["nodes"][0].update(matrix=[1]),
-    "nodes[0] has a transform of numbers that are not finite.": lambda j: j["nodes"][0].update(translation=[float("nan"), 0, 0]),
-    "'nodes' is no list of objects.": lambda j: j.update(nodes="all"),
-    "POSITION is no VEC3.": lambda j: j["accessors"][0].update(type="VEC2"),
+    "not glTF 2.0: the file has version \"1.0\". Convert it to glTF 2.0.": lambda j: j["asset"].update(version="1.0"),
+    "not glTF 2.0: the file has no version. Convert it to glTF 2.0.": lambda j: j.pop("asset"),
+    "accessors[0] exceeds its bufferView of 48 bytes.": lambda j: j["accessors"][0].update(count=5),
+    "accessors[0]: 'count' is -1, not a non-negative integer.": lambda j: j["accessors"][0].update(count=-1),
+    "accessors[0] has too many elements (1000000000000).": lambda j: j["accessors"][0].update(count=10**12),
+    "accessors[0] has the invalid type [1, \"VEC3\"].": lambda j: j["accessors"][0].update(componentType=1),
+    "bufferViews[0] exceeds its buffer of 72 bytes.": lambda j: j["bufferViews"][0].update(byteOffset=60),
+    "accessors[9] is missing (length 2).": lambda j: j["meshes"][0]["primitives"][0]["attributes"].update(POSITION=9),
+    "meshes[7] is missing (length 1).": lambda j: j["nodes"][0].update(mesh=7),
+    "materials[\"a\"] is missing (length 0).": lambda j: j["meshes"][0]["primitives"][0].update(material="a"),
+    "nodes[0] has two parents; glTF nodes must form trees.": lambda j: j["nodes"][0].update(children=[0]),
+    "nodes[0] has an invalid transform.": lambda j: j["nodes"][0].update(matrix=[1]),
+    "nodes[0] has a transform that is not finite.": lambda j: j["nodes"][0].update(translation=[float("nan"), 0, 0]),
+    "'nodes' must be a list of objects.": lambda j: j.update(nodes="all"),
+    "POSITION must be VEC3.": lambda j: j["accessors"][0].update(type="VEC2"),
     "no GLTF that can be read: it is damaged, or not formed as GLTF files are. Export it again.": lambda j: j["nodes"][0].update(extensions=3),
 }  # fmt: skip
 
@@ -411,10 +411,10 @@ def test_errors_are_about_the_format(tmp_path, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"{" * 10, "no glTF: its JSON is damaged ("),
-        (b"[" * 100_000, "its JSON is nested too deeply."),
-        (b"[]", "no glTF: its JSON is no object."),
-        (b"\xff{}", "its JSON is no UTF-8."),
+        (b"{" * 10, "not glTF: the JSON is invalid ("),
+        (b"[" * 100_000, "the JSON is nested too deeply."),
+        (b"[]", "not glTF: the JSON must be an object."),
+        (b"\xff{}", "the JSON is not UTF-8."),
     ],
 )
 def test_what_is_no_gltf_is_refused(tmp_path, data, message):

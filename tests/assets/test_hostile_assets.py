@@ -283,4 +283,4 @@ def test_hostile_files_harm_nobody(corpus, opened_beyond):
     assert opened_beyond(corpus) == set()
     assert "is flat" in found["plain.gltf"].error
     assert "is flat" not in found["cycle.gltf"].error
-    assert "not in its folder" in " ".join(found["texture0.obj"].repairs)
+    assert "is missing" in " ".join(found["texture0.obj"].repairs)

@@ -98,15 +98,15 @@ BAD_CARDS = [
     ("keypoints = { a = [nan, 0, 0] }", "keypoint a is at (nan, 0.0, 0.0). It must be finite."),
     ("[symmetries]\naxes = [[0, 0, 2]]", "the symmetry axis or rotation (0.0, 0.0, 2.0) must have length 1."),
     ("center_of_mass = [0, nan, 0]", "center_of_mass is (0.0, nan, 0.0). It must be finite."),
-    ("center_of_mass = [0, 0, 16]", "center_of_mass: z is 16, outside of the object, which reaches from -15 to 15. Give it in the frame and unit of box.stl."),
+    ("center_of_mass = [0, 0, 16]", "center_of_mass: z is 16, outside the object (-15 to 15). Use the frame and unit of box.stl."),
     ("[symmetries]\nrotation_wxyz = [[1, 0, 0, 0]]", "unknown key 'symmetries.rotation_wxyz'. Did you mean 'rotations_wxyz'? Allowed: axes, rotations_wxyz"),
     ("mass_kg = { low = 0.1, high = 0.2, note = 'x' }", "unknown key 'mass_kg.note'. Allowed: high, low, source"),
     ("friction = { lwo = 0.1, high = 0.2 }", "unknown key 'friction.lwo'. Did you mean 'low'? "),
-    ("mass_kg = 0.3", "'mass_kg' takes a table, as { low = 0.3, high = 0.3 } (found 0.3)."),
-    ("symmetries = [[0, 0, 1]]", "'symmetries' takes a table, as { axes = [[0, 0, 1]] } (found [[0, 0, 1]])."),
-    ("[keypoints]\nlid = [30, 0, 15]\nrim = [0, 0, 45.1]", "keypoint rim lies at (0.0, 0.0, 45.1), farther than half the object's longest side from it; "
-     "it reaches from (-30, -20, -15) to (30, 20, 15). Give it in the frame and unit of box.stl."),
-    ("[keypoints]\nlid = [0.03, -0.0501, -61]", "keypoint lid lies at (0.03, -0.0501, -61.0), farther "),
+    ("mass_kg = 0.3", "'mass_kg' must be a table such as { low = 0.3, high = 0.3 } (found 0.3)."),
+    ("symmetries = [[0, 0, 1]]", "'symmetries' must be a table such as { axes = [[0, 0, 1]] } (found [[0, 0, 1]])."),
+    ("[keypoints]\nlid = [30, 0, 15]\nrim = [0, 0, 45.1]", "keypoint rim lies at (0.0, 0.0, 45.1), too far from the object's box "
+     "((-30, -20, -15) to (30, 20, 15)). Use the frame and unit of box.stl."),
+    ("[keypoints]\nlid = [0.03, -0.0501, -61]", "keypoint lid lies at (0.03, -0.0501, -61.0), too far "),
     ("= 3", "not TOML: "),
 ]  # fmt: skip
 
@@ -121,8 +121,8 @@ def test_a_bad_card_is_refused_by_name(folder, text, message):
 
 def test_a_size_that_nobody_throws_is_refused(folder):
     assert only(folder, unit="m").error == (
-        f"{folder / 'box.stl'}: its longest side is 60 m when its numbers are in m; objects of 0.001 "
-        'to 3 m can be thrown. Say unit = "mm", or another, in box.toml.'
+        f"{folder / 'box.stl'}: the longest side is 60 m (unit: m); 0.001 to 3 m is allowed. "
+        'Set unit = "mm" (or another unit) in box.toml.'
     )
 
 
@@ -136,8 +136,8 @@ def test_keypoints_may_lie_a_little_outside(folder):
 def test_a_model_of_a_size_that_nobody_throws_is_scaled_itself(tmp_path):
     (tmp_path / "a.urdf").write_text(LAMP.replace("1 1 1", "60 1 1"))
     assert only(tmp_path).error == (
-        f"{tmp_path / 'a.urdf'}: its longest side is 60 m when its numbers are in m; objects of 0.001 "
-        "to 3 m can be thrown. A URDF is in metres: scale what it holds."
+        f"{tmp_path / 'a.urdf'}: the longest side is 60 m (unit: m); 0.001 to 3 m is allowed. "
+        "URDF files are in metres: scale the model."
     )
 
 
@@ -147,7 +147,7 @@ def test_names_that_are_no_text_are_told_of(folder):
     assert box.info
     assert (mug.name, mug.error) == (
         "m\ufffdg.stl",
-        f"{folder}/m\ufffdg.stl: its name is no UTF-8. Rename it.",
+        f"{folder}/m\ufffdg.stl: the file name is not UTF-8. Rename the file.",
     )
 
 
@@ -178,7 +178,7 @@ def test_models_of_bop_are_in_millimetres_and_have_symmetries(tmp_path):
     assert np.abs(rotation) == pytest.approx((0, 0, 0, 1), abs=1e-9)
     info["5"]["symmetries_discrete"][0][3] = 30.0
     (tmp_path / "models_info.json").write_text(json.dumps(info))
-    with pytest.raises(InputError, match="obj_000005: a symmetry that is none about the origin"):
+    with pytest.raises(InputError, match="obj_000005: symmetries must be about the origin"):
         read_asset_card(tmp_path / "obj_000005.ply")
 
 
@@ -193,7 +193,7 @@ def test_a_card_beside_a_model_of_bop_is_laid_over_it(tmp_path):
     (tmp_path / "models_info.json").write_text(json.dumps(info))
     card = tmp_path / "obj_000005.toml"
     card.write_text("licence = 'CC0-1.0'")
-    with pytest.raises(InputError, match="a symmetry that is none about the origin"):
+    with pytest.raises(InputError, match="symmetries must be about the origin"):
         read_asset_card(path)
     card.write_text("licence = 'CC0-1.0'\n[symmetries]\naxes = [[0, 1, 0]]")
     assert read_asset_card(path) == AssetMetadata(
@@ -225,7 +225,7 @@ def test_another_content_is_another_asset(folder):
     assert read_mesh_file(first.info.mesh).mesh.vertices_m.max() == pytest.approx(0.03)
     (user_cache.get_folder() / f"{first.info.mesh.digest}.npz").unlink()
     read_mesh_file.cache_clear()
-    with pytest.raises(InputError, match="is not what it was when it was brought in"):
+    with pytest.raises(InputError, match="changed since its import"):
         read_mesh_file(first.info.mesh)
 
 
@@ -245,7 +245,9 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(folder, mo
     monkeypatch.setattr(import_process, "MAX_SECONDS", 0.0)
     monkeypatch.setattr(import_process, "_START_SECONDS", 0.0)
     found = list(import_assets(folder, ["late.stl"]))
-    assert found[0].error == f"{folder / 'late.stl'}: reading it takes more than 0 s. Simplify it."
+    assert (
+        found[0].error == f"{folder / 'late.stl'}: reading takes more than 0 s. Simplify the mesh."
+    )
     monkeypatch.undo()
     assert next(import_assets(folder, ["late.stl"])).info
 
@@ -255,7 +257,7 @@ def test_a_file_that_takes_too_long_to_take_apart_is_given_up(folder, monkeypatc
     monkeypatch.setattr(import_process, "_DECOMPOSITION_SECONDS", {"vhacd": 0.0, "coacd": 0.0})
     (found,) = import_assets(folder, ["ring.stl"])
     assert found.error == (
-        f"{folder / 'ring.stl'}: taking it apart into convex parts takes more than 0 s. Simplify it."
+        f"{folder / 'ring.stl'}: convex decomposition takes more than 0 s. Simplify the mesh."
     )
 
 
@@ -277,7 +279,7 @@ def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
     first, second = import_assets(folder, ["box.stl", "last.stl"])
     path = re.escape(str(folder / "box.stl"))
     assert re.fullmatch(
-        rf"{path}: cannot be read; it ended the process \(exit code -9\)\.", first.error
+        rf"{path}: cannot be read; the process ended \(exit code -9\)\.", first.error
     )
     assert second.info
     assert len(started) == 2
@@ -294,11 +296,11 @@ def test_names_are_sorted_and_links_are_followed(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         list_assets(tmp_path / "none")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no mesh of a kind that can be read"):
+    with pytest.raises(InputError, match="contains no mesh in a supported format"):
         list_assets(tmp_path / "empty")
     (tmp_path / "empty/arm.fbx").write_text("<robot/>")
     assert list_unreadable(tmp_path / "empty") == ("arm.fbx",)
-    with pytest.raises(InputError, match=r"; arm\.fbx cannot, convert it to GLB\."):
+    with pytest.raises(InputError, match=r" Convert arm\.fbx to GLB\."):
         list_assets(tmp_path / "empty")
 
 

@@ -92,7 +92,7 @@ def test_a_mass_of_0_that_is_told_is_told_of(tmp_path, name):
     (tmp_path / name).write_text((NOTHING | UNTOLD)[name])
     (found,) = import_assets(tmp_path, [name])
     assert found.info.mass_kg.source.startswith("assumed")
-    said = "says that it weighs 0 kg. Its mass is assumed instead."
+    said = "has a mass of 0 kg. A mass is assumed instead."
     assert (said in found.repairs) is (name in NOTHING)
 
 
@@ -145,10 +145,7 @@ def test_links_weigh_together_where_their_joints_have_them(tmp_path, turned):
         assert found.info.center_m == pytest.approx(center)
 
 
-DOUBT = (
-    "the inertia of 'cup' is none that such a shape can have. The mass is spread evenly over the shape "
-    "instead."
-)
+DOUBT = "the inertia of 'cup' is implausible for the shape. Uniform density is assumed instead."
 SHIFTED = "<visual><origin xyz='0 0 1'/><geometry><box size='0.1 0.1 0.2'/></geometry></visual>"
 PLACEHOLDERS = {
     "ones": "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/>",
@@ -177,15 +174,15 @@ def test_inertias_that_could_not_be_are_made_from_the_shape(tmp_path):
 
 
 REFUSED = {
-    "fullinertia of the body 'cup' is '1 1 1'. It takes 6 finite numbers.": (read_mjcf, mjcf("<inertial mass='1' fullinertia='1 1 1'/>")),
-    "diaginertia of the body 'cup' is 'nan 1 1'. It takes 3 finite numbers.": (read_mjcf, mjcf("<inertial mass='1' diaginertia='nan 1 1'/>")),
-    "the mass of a geom of 'cup' is -1 kg. It takes 0 or more.": (read_mjcf, mjcf("<geom size='0.1' mass='-1'/>")),
+    "fullinertia of the body 'cup' is '1 1 1'. It must be 6 finite numbers.": (read_mjcf, mjcf("<inertial mass='1' fullinertia='1 1 1'/>")),
+    "diaginertia of the body 'cup' is 'nan 1 1'. It must be 3 finite numbers.": (read_mjcf, mjcf("<inertial mass='1' diaginertia='nan 1 1'/>")),
+    "the mass of a geom of 'cup' is -1 kg. It must be at least 0.": (read_mjcf, mjcf("<geom size='0.1' mass='-1'/>")),
     "a <inertial> has no mass.": (read_mjcf, mjcf("<inertial diaginertia='1 1 1'/>")),
-    "xyz of the origin of a inertial is '0 0'. It takes 3 finite numbers.": (read_urdf, urdf("<inertial><origin xyz='0 0'/><inertia/></inertial>")),
-    "iyz of the link 'cup' is 'inf'. It takes a finite number.": (read_urdf, urdf("<inertial><inertia iyz='inf'/></inertial>")),
-    "izz of the link 'cup' is 'none'. It takes a finite number.": (read_sdf, sdf("<inertial><inertia><izz>none</izz></inertia></inertial>")),
-    "the mass of the link 'cup' is -2 kg. It takes 0 or more.": (read_sdf, sdf("<inertial><mass>-2</mass></inertial>")),
-    "pose of a inertial is '0 0'. It takes 6 finite numbers.": (read_sdf, sdf("<inertial><pose>0 0</pose><inertia/></inertial>")),
+    "xyz of the origin of a inertial is '0 0'. It must be 3 finite numbers.": (read_urdf, urdf("<inertial><origin xyz='0 0'/><inertia/></inertial>")),
+    "iyz of the link 'cup' is 'inf'. It must be a finite number.": (read_urdf, urdf("<inertial><inertia iyz='inf'/></inertial>")),
+    "izz of the link 'cup' is 'none'. It must be a finite number.": (read_sdf, sdf("<inertial><inertia><izz>none</izz></inertia></inertial>")),
+    "the mass of the link 'cup' is -2 kg. It must be at least 0.": (read_sdf, sdf("<inertial><mass>-2</mass></inertial>")),
+    "pose of a inertial is '0 0'. It must be 6 finite numbers.": (read_sdf, sdf("<inertial><pose>0 0</pose><inertia/></inertial>")),
 }  # fmt: skip
 
 

@@ -243,31 +243,31 @@ def elsewhere(folder):
 
 
 REPAIRED = {
-    "no normals": (obj, "has no normals. They are made from its faces."),
+    "no normals": (obj, "has no normals. They are computed from the faces."),
     "one face inside out": (
         turned_in,
-        "1 of its 4 faces were inside out. They are turned, and all normals made anew.",
+        "1 of 4 faces are inverted. They are flipped and all normals recomputed.",
     ),
     "all inside out": (
         inside_out,
-        "4 of its 4 faces were inside out. They are turned, and all normals made anew.",
+        "4 of 4 faces are inverted. They are flipped and all normals recomputed.",
     ),
-    "degenerate": (slivers, "2 of its 6 faces have no area. They are left out."),
+    "degenerate": (slivers, "2 of 6 faces are degenerate (no area) and removed."),
     "16k texture": (
         large_picture,
-        "its texture of 16384 x 8 pixels is scaled down to 4096.",
+        "the texture of 16384 x 8 pixels is scaled down to 4096.",
     ),
     "missing texture": (
         without_picture,
-        "'t.png', which it names, is not in its folder. It is left out.",
+        "file 't.png' is missing. It is ignored.",
     ),
     "missing material": (
         without_material,
-        "'a.mtl', which it names, is not in its folder. It is left out.",
+        "file 'a.mtl' is missing. It is ignored.",
     ),
     "texture elsewhere": (
         elsewhere,
-        "'../t.png', which it names, is not in its folder. It is left out.",
+        "file '../t.png' is missing. It is ignored.",
     ),
 }
 
@@ -304,20 +304,20 @@ REFUSED = {
     "no file": (lambda folder: MeshFile(str(folder / "a.obj"), "thing"), "no such file. Check the path."),
     "another kind": (
         written("a.blend", b"BLENDER"),
-        "no mesh of a kind that can be read (.obj, .ply, .stl, .glb, .gltf, .dae, .urdf, .sdf, .mjcf, .xml).",
+        "is not in a supported format (.obj, .ply, .stl, .glb, .gltf, .dae, .urdf, .sdf, .mjcf, .xml).",
     ),
-    "nan": (lambda folder: obj(folder, corners=CORNERS.replace("v 1 0 0", "v nan 0 0")), "line 2: a vertex lies at (nan, 0, 0)."),
-    "infinite": (lambda folder: obj(folder, corners=CORNERS.replace("v 1 0 0", "v 0 inf 0")), "line 2: a vertex lies at (0, inf, 0)."),
+    "nan": (lambda folder: obj(folder, corners=CORNERS.replace("v 1 0 0", "v nan 0 0")), "line 2: a vertex is not finite: (nan, 0, 0)."),
+    "infinite": (lambda folder: obj(folder, corners=CORNERS.replace("v 1 0 0", "v 0 inf 0")), "line 2: a vertex is not finite: (0, inf, 0)."),
     "no faces": (lambda folder: obj(folder, faces=()), "has no faces."),
     "too many": (
         lambda folder: replace(obj(folder), max_faces=3),
-        "has 4 faces, more than 3. Simplify it, or raise max_faces.",
+        "has 4 faces, more than 3. Simplify the mesh, or raise max_faces.",
     ),
-    "one place": (lambda folder: obj(folder, corners="v 1 1 1\n" * 4), "has no size: all its vertices lie at one place."),
-    "a line": (lambda folder: obj(folder, faces=("1 2 2", "1 1 2")), "none of its 2 faces has an area."),
+    "one place": (lambda folder: obj(folder, corners="v 1 1 1\n" * 4), "all vertices are at the same position."),
+    "a line": (lambda folder: obj(folder, faces=("1 2 2", "1 1 2")), "all 2 faces are degenerate (no area)."),
     "damaged picture": (damaged_picture, "damaged image (image file is truncated). Copy the file again."),
-    "no glb": (written("a.glb", b"glTF but not really"), "no whole GLB: it ends within its header."),
-    "no ply": (written("a.ply", b"ply\nformat ascii 1.0\nelement vertex x\n"), "no whole PLY: its header has no line 'end_header'."),
+    "no glb": (written("a.glb", b"glTF but not really"), "the GLB header is truncated. Copy the file again."),
+    "no ply": (written("a.ply", b"ply\nformat ascii 1.0\nelement vertex x\n"), "the PLY header has no line 'end_header'."),
     "no stl": (written("a.stl", b"\0" * 90), "has no faces."),
     "empty": (written("a.obj", b""), "has no faces."),
 }  # fmt: skip
@@ -400,7 +400,7 @@ def test_glass_is_said_to_be_drawn_opaque(tmp_path, told, is_clear):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RepairWarning)
         read_mesh_file(asset)
-    said = f"{asset.path}: has materials that let light through. They are drawn opaque."
+    said = f"{asset.path}: has transparent materials. They are rendered opaque."
     assert (said in [str(one.message) for one in caught]) is is_clear
 
 
@@ -423,7 +423,7 @@ def test_glass_of_gltf_is_too(tmp_path, told):
         (tmp_path / name).write_bytes(data)
     path = tmp_path / "model.gltf"
     path.write_text(json.dumps(header))
-    with pytest.warns(RepairWarning, match="has materials that let light through"):
+    with pytest.warns(RepairWarning, match="has transparent materials"):
         read_mesh_file(MeshFile(str(path), "box"))
 
 
@@ -439,7 +439,7 @@ def test_options_of_pictures_are_no_part_of_their_names(tmp_path, options, moves
         warnings.simplefilter("always", RepairWarning)
         assert read_mesh_file(asset).colors.shape == (16, 16, 3)
     said = [str(one.message) for one in caught if "no normals" not in str(one.message)]
-    told = f"{asset.path}: its pictures are drawn without '{moves}', which is not known."
+    told = f"{asset.path}: the image option '{moves}' is not supported and ignored."
     assert said == ([told] if moves else [])
 
 
@@ -458,7 +458,7 @@ def test_faces_of_single_surfaces_are_turned_like_most_of_them(tmp_path):
         faces = np.where(turned[:, None], ball.faces[:, ::-1], ball.faces)
         trimesh.Trimesh(ball.vertices, faces, process=False).export(tmp_path / "a.ply")
         read_mesh_file.cache_clear()
-        with pytest.warns(RepairWarning, match=f"{turned.sum()} of its {len(faces)} faces were"):
+        with pytest.warns(RepairWarning, match=f"{turned.sum()} of {len(faces)} faces are"):
             mesh = read_mesh_file(MeshFile(str(tmp_path / "a.ply"), "thing")).mesh
         assert volume(mesh) == pytest.approx(ball.volume, rel=1e-5)
 

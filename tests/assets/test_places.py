@@ -62,7 +62,7 @@ def test_what_a_linked_mesh_names_lies_beside_it(tmp_path):
     (folder / "all").symlink_to(store)
     for name in ("a.obj", "all/a.obj"):
         found = only(folder, name)
-        assert "is left out" not in " ".join(found.repairs)
+        assert "is ignored" not in " ".join(found.repairs)
         assert read_mesh_file(found.info.mesh).colors is not None
 
 
@@ -74,7 +74,7 @@ def test_links_of_companions_do_not_lead_out(tmp_path):
     (folder / "a.obj").write_text(OBJ)
     (folder / "a.mtl").write_text("newmtl m\nmap_Kd t.png\n")
     said = " ".join(only(folder).repairs)
-    assert "'t.png', which it names, is not in its folder. It is left out." in said
+    assert "file 't.png' is missing. It is ignored." in said
 
 
 def test_images_may_lie_beside_the_folder_of_a_mesh_within_the_folder_that_was_given(tmp_path):
@@ -83,11 +83,11 @@ def test_images_may_lie_beside_the_folder_of_a_mesh_within_the_folder_that_was_g
     (tmp_path / "meshes/a.obj").write_text(OBJ)
     (tmp_path / "meshes/a.mtl").write_text("newmtl m\nmap_Kd ..\\Textures\\t.PNG\n")
     whole = only(tmp_path)
-    assert "is not in its folder" in " ".join(whole.repairs)
+    assert "is missing" in " ".join(whole.repairs)
     Image.new("RGB", (4, 4), "red").save(tmp_path / "textures/T.png")
     whole, part = only(tmp_path), only(tmp_path / "meshes")
-    assert "is not in its folder" not in " ".join(whole.repairs)
-    assert "is not in its folder" in " ".join(part.repairs)
+    assert "is missing" not in " ".join(whole.repairs)
+    assert "is missing" in " ".join(part.repairs)
     assert whole.info.mesh.digest != part.info.mesh.digest
 
 
@@ -103,7 +103,7 @@ def test_a_model_without_the_cache_is_read_as_it_was(tmp_path, monkeypatch, name
     box(tmp_path / "arm/meshes/a.stl")
     trimesh.creation.box((0.1, 0.2, 0.4)).export(tmp_path / "arm/meshes/a.stl")
     read_mesh_file.cache_clear()
-    with pytest.raises(InputError, match="is not what it was when it was brought in"):
+    with pytest.raises(InputError, match="changed since its import"):
         read_mesh_file(mesh)
 
 
@@ -143,7 +143,7 @@ def test_whole_paths_are_read_within_the_folder(tmp_path):
         (tmp_path / "in/r.urdf").write_text(ROBOT.format(f"{scheme}{told}"))
         assert only(tmp_path / "in").info
         (tmp_path / "in/r.urdf").write_text(ROBOT.format(f"{scheme}{tmp_path}/out.stl"))
-        assert "is not in its folder" in only(tmp_path / "in", "r.urdf").error
+        assert "is missing" in only(tmp_path / "in", "r.urdf").error
 
 
 def test_packages_of_ros_may_lie_where_the_environment_says(tmp_path, monkeypatch):
@@ -151,14 +151,14 @@ def test_packages_of_ros_may_lie_where_the_environment_says(tmp_path, monkeypatc
     box(tmp_path / "ros/secret.stl")
     (tmp_path / "in").mkdir()
     (tmp_path / "in/r.urdf").write_text(ROBOT.format("package://arm/meshes/a.stl"))
-    absent = "the mesh 'package://arm/meshes/a.stl', which it names, is not in its folder. Put it there, or give a folder that holds both."
+    absent = "mesh 'package://arm/meshes/a.stl' is missing. Copy it to the folder, or give a folder that contains both."
     assert only(tmp_path / "in").error == f"{tmp_path}/in/r.urdf: {absent}"
     monkeypatch.setenv("ROS_PACKAGE_PATH", f"/nowhere{os.pathsep}{tmp_path}/ros/share")
     assert only(tmp_path / "in").info
     monkeypatch.setenv("ROS_PACKAGE_PATH", str(tmp_path / "ros/share/arm"))
     assert only(tmp_path / "in").info
     (tmp_path / "in/r.urdf").write_text(ROBOT.format("package://arm/../../secret.stl"))
-    assert "is not in its folder" in only(tmp_path / "in").error
+    assert "is missing" in only(tmp_path / "in").error
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_nothing_outside_of_the_folder_is_read(tmp_path, name):
     (tmp_path / "in/link.stl").symlink_to(tmp_path / "out.stl")
     (tmp_path / "in/r.urdf").write_text(ROBOT.format(name))
     problem = only(tmp_path / "in", "r.urdf").error
-    assert "is not in its folder" in problem or "is of no kind that can be read" in problem
+    assert "is missing" in problem or "is not in a supported format" in problem
 
 
 def test_another_case_is_looked_for_within_the_folder_alone(tmp_path):

@@ -111,24 +111,24 @@ def test_faces_may_have_colours_and_places_of_their_own(tmp_path, form):
 
 def test_an_image_that_is_named_and_not_used_is_said(tmp_path):
     _, said = read(tmp_path, ply("ascii", XYZ, PLACES, FACES, ["TextureFile t.png"]))
-    assert said == ["its image 't.png' is left out: it has no texture coordinates."]
+    assert said == ["image 't.png' is ignored: the mesh has no texture coordinates."]
 
 
 SOUND = ply("ascii", XYZ, PLACES, FACES, ["grün"])
 WRONG = {
-    "no PLY: its first line is not 'ply'.": SOUND[1:],
-    "no whole PLY: its header has no line 'end_header'.": SOUND.replace(b"end_header", b"end"),
-    "line 2: 'format text 1.0' is no line of a PLY header.": SOUND.replace(b"ascii", b"text"),
-    "line 5: 'property half x' is no line of a PLY header.": SOUND.replace(b"float x", b"half x"),
-    "line 4: 'element vertex many' is no line of a PLY header.": SOUND.replace(b"vertex 4", b"vertex many"),
-    "line 6: a second property 'x'.": SOUND.replace(b"double y", b"double x"),
-    "line 12: 'O' is no number.": SOUND.replace(b"\n1 0 0", b"\n1 0 O"),
-    "it ends early: not all of its 9 of 'face' are there. Export it again.": SOUND.replace(b"face 4", b"face 9"),
-    "it ends early: not all of its 999999999999 of 'vertex' are there. Export it again.": SOUND.replace(b"vertex 4", b"vertex 999999999999"),
-    "face 2 names vertex 7; they are 0 to 3.": SOUND.replace(b"3 0 1 3", b"3 0 1 7"),
-    "its vertices have no x, y and z.": SOUND.replace(b"float z", b"float w"),
-    "its faces have no list 'vertex_indices'.": SOUND.replace(b"vertex_indices", b"corners"),
-    "a vertex lies at (0, nan, 0).": SOUND.replace(b"\n0 1 0", b"\n0 nan 0"),
+    "not PLY: the first line is not 'ply'.": SOUND[1:],
+    "the PLY header has no line 'end_header'.": SOUND.replace(b"end_header", b"end"),
+    "line 2: 'format text 1.0' is not a valid PLY header line.": SOUND.replace(b"ascii", b"text"),
+    "line 5: 'property half x' is not a valid PLY header line.": SOUND.replace(b"float x", b"half x"),
+    "line 4: 'element vertex many' is not a valid PLY header line.": SOUND.replace(b"vertex 4", b"vertex many"),
+    "line 6: duplicate property 'x'.": SOUND.replace(b"double y", b"double x"),
+    "line 12: 'O' is not a number.": SOUND.replace(b"\n1 0 0", b"\n1 0 O"),
+    "the file is truncated: 'face' has fewer than 9 rows. Export it again.": SOUND.replace(b"face 4", b"face 9"),
+    "the file is truncated: 'vertex' has fewer than 999999999999 rows. Export it again.": SOUND.replace(b"vertex 4", b"vertex 999999999999"),
+    "face 2 refers to vertex 7; allowed are 0 to 3.": SOUND.replace(b"3 0 1 3", b"3 0 1 7"),
+    "the vertices have no x, y and z.": SOUND.replace(b"float z", b"float w"),
+    "the faces have no list 'vertex_indices'.": SOUND.replace(b"vertex_indices", b"corners"),
+    "a vertex is not finite or too far away: (0, nan, 0).": SOUND.replace(b"\n0 1 0", b"\n0 nan 0"),
 }  # fmt: skip
 
 
@@ -183,11 +183,11 @@ def test_binary_stl_may_begin_as_text_does(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (stl_text(break_="vertex x").encode("latin-1"), "line 4: a vertex takes 3 numbers (found 'vertex x"),
-        (stl_text(break_="vertex 0 #").encode("latin-1"), "line 4: a vertex takes 3 numbers (found 'vertex 0 #"),
-        (stl_text(break_="vertices").encode("latin-1"), "it ends early: its 35 vertices are no whole triangles."),
-        (b"\0" * 60, "no STL: it is shorter than the header of one."),
-        (binary_stl(b"made")[:-30], "it ends early: it says 12 triangles and holds 11. Export it again."),
+        (stl_text(break_="vertex x").encode("latin-1"), "line 4: a vertex must have 3 numbers (found 'vertex x"),
+        (stl_text(break_="vertex 0 #").encode("latin-1"), "line 4: a vertex must have 3 numbers (found 'vertex 0 #"),
+        (stl_text(break_="vertices").encode("latin-1"), "the file is truncated: 35 vertices are not a multiple of three."),
+        (b"\0" * 60, "not STL: the file is shorter than the header."),
+        (binary_stl(b"made")[:-30], "the file is truncated: it has 11 of 12 triangles. Export it again."),
         (bytes(84), "has no faces."),
     ],
 )  # fmt: skip

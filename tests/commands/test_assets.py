@@ -130,7 +130,7 @@ def test_a_bad_asset_fails_the_check_and_is_named(place, tmp_path, capsys):
     (tmp_path / "bad/b.stl").write_bytes((place / "objects/cup/a.stl").read_bytes())
     assert main(["assets", str(tmp_path / "bad"), "--json"]) == 1
     printed = capsys.readouterr()
-    assert "a.obj: line 1: a vertex lies at (nan, 0, 0)." in printed.err
+    assert "a.obj: line 1: a vertex is not finite: (nan, 0, 0)." in printed.err
     assert "1 of 2 cannot be used" in printed.err
     first, second = json.loads(printed.out)["assets"]
     assert first["info"] is None

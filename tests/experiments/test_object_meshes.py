@@ -64,5 +64,5 @@ def test_two_meshes_of_one_object_are_refused(folder):
 
 
 def test_folder_without_meshes_is_refused(tmp_path):
-    with pytest.raises(InputError, match="holds no mesh of a kind that can be read"):
+    with pytest.raises(InputError, match="contains no mesh in a supported format"):
         read_meshes(tmp_path, {"brick": BRICK})

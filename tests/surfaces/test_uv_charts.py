@@ -138,7 +138,7 @@ def test_what_shares_texels_is_refused_with_its_reason(make, crate):
     body = make.body("crate", asset, (0.0, 0.0, 0.1), make.WHITE)
     assert build_texture_set(body).roughness_metallic is None  # as long as it is new and smooth
     message = (
-        "crate.obj: parts of it share 100% of the texels of its picture, so that relief and wear would "
+        "crate.obj: parts of it share 100% of the texels of its texture, so relief and wear would "
         "show on all of them alike. Unwrap it without overlaps, or leave out material, relief and wear "
         "of its surface."
     )
@@ -158,7 +158,7 @@ def test_recipes_refuse_it_when_they_are_loaded(crate, tmp_path):
     path.write_text(text)
     load_recipe(str(path))
     path.write_text(text + "[domain.object_surface]\ndust = 0.5\n")
-    with pytest.raises(InputError, match="of the texels of its picture, so that relief and wear"):
+    with pytest.raises(InputError, match="of the texels of its texture, so relief and wear"):
         load_recipe(str(path))
 
 

@@ -1,4 +1,4 @@
-"""Meshes of several materials as one mesh with one image."""
+"""Merging of submeshes with several materials into one mesh with a texture atlas."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from sim2cam.assets.unwrap import MAX_TEXTURE_PX, apply_vertex_colors, wrap_uvs
 Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
 
-_PADDING_PX = 2  # around each tile, so that neighbours do not show where texels mix
-_FLAT_PX = 4  # sides of a tile of one colour
+_PADDING_PX = 2  # around each tile, against bleeding under interpolation
+_FLAT_PX = 4  # side of a single-colour tile
 
 
 def join_solids(
     solids: Sequence[Submesh], path: Path, parts: Sequence[int] | None = None
 ) -> RawMesh:
-    """Return meshes as one, with one image or colours of vertices.
+    """Merge submeshes into one mesh, with one texture or vertex colours.
 
     Args:
-        solids: the meshes.
-        path: of the file, for errors.
-        parts: number of the part that each of them is; all are part 1 without.
+        solids: Submeshes.
+        path: Path of the file, for errors.
+        parts: Part number of each submesh; default: 1 for all.
 
     Raises:
-        InputError: an image is damaged.
+        InputError: An image is damaged.
     """
     numbers = [*(parts or [1] * len(solids))]
     image: Any = None
@@ -56,7 +56,7 @@ def join_solids(
 
 
 def _collect_colors(solids: Sequence[Submesh]) -> Pixels | None:
-    """Return the colours (n, 3) of the vertices of all meshes; None where none has any."""
+    """Return the vertex colours (n, 3) of all submeshes; None if no submesh has colours."""
     if all(solid.vertex_colors is None and solid.color is None for solid in solids):
         return None
     return np.vstack([_get_colors(solid) for solid in solids])
@@ -71,13 +71,13 @@ def _get_colors(solid: Submesh) -> Pixels:
 
 @dataclass(eq=False)
 class _Tile:
-    """An image within the atlas.
+    """Image in the atlas.
 
     Attributes:
-        pixels: (h, w, 3).
-        solids: numbers of the meshes that have it.
-        repeats: how many times (2,) it stands there across and up.
-        corner: row and column where it begins.
+        pixels: Image (h, w, 3).
+        solids: Indices of the submeshes with this image.
+        repeats: Repetitions (2,) along u and v.
+        corner: Row and column of the top left corner.
     """
 
     pixels: Pixels
@@ -87,34 +87,34 @@ class _Tile:
 
 
 def _build_atlas(solids: Sequence[Submesh], path: Path) -> tuple[list[Submesh], Any]:
-    """Return meshes with places in one image, and that image, as Pillow has it."""
+    """Return submeshes with uvs in a common atlas, and the atlas as a Pillow image."""
     from PIL import Image
 
-    found = [_paint_image(solid) for solid in solids]
-    if len({id(solid.image) for solid in found}) == 1:
-        return found, found[0].image
-    tiles = _collect_tiles(found, path)
+    textured = [_paint_image(solid) for solid in solids]
+    if len({id(solid.image) for solid in textured}) == 1:
+        return textured, textured[0].image
+    tiles = _collect_tiles(textured, path)
     if len(tiles) == 1:
-        return found, Image.fromarray(tiles[0].pixels)
+        return textured, Image.fromarray(tiles[0].pixels)
     for tile in tiles:
-        folds = [wrap_uvs(_get_uvs(found[number]), path) for number in tile.solids]
-        tile.repeats = np.max([times for _, times in folds], axis=0)
-        for number, (within, times) in zip(tile.solids, folds, strict=True):
-            found[number] = replace(found[number], uvs=within * times / tile.repeats)
+        wrapped = [wrap_uvs(_get_uvs(textured[number]), path) for number in tile.solids]
+        tile.repeats = np.max([repeats for _, repeats in wrapped], axis=0)
+        for number, (uvs, repeats) in zip(tile.solids, wrapped, strict=True):
+            textured[number] = replace(textured[number], uvs=uvs * repeats / tile.repeats)
     share_px = MAX_TEXTURE_PX // math.ceil(math.sqrt(len(tiles)))
     for tile in tiles:
         tile.pixels = _repeat_tile(tile, share_px, path)
-    whole = _pack_tiles(tiles)
+    atlas = _pack_tiles(tiles)
     for tile in tiles:
         for number in tile.solids:
-            found[number] = replace(
-                found[number], uvs=_move_uvs(_get_uvs(found[number]), tile, whole)
+            textured[number] = replace(
+                textured[number], uvs=_move_uvs(_get_uvs(textured[number]), tile, atlas)
             )
-    return found, Image.fromarray(whole)
+    return textured, Image.fromarray(atlas)
 
 
 def _paint_image(solid: Submesh) -> Submesh:
-    """Return a mesh with an image of its colours, if it has none."""
+    """Add an image of the colours to a submesh without an image."""
     from PIL import Image
 
     if solid.image is not None:
@@ -133,65 +133,67 @@ def _paint_image(solid: Submesh) -> Submesh:
 
 
 def _collect_tiles(solids: Sequence[Submesh], path: Path) -> list[_Tile]:
-    """Return the different images of meshes."""
-    pictures = {id(solid.image): solid.image for solid in solids}
-    pixels_all = sum(math.prod(image.size) for image in pictures.values())
-    share = min(1.0, 2 * MAX_TEXTURE_PX / math.sqrt(pixels_all))  # twice what is kept of the whole
-    known: dict[str, _Tile] = {}
-    keys: dict[int, str] = {}
+    """Return the distinct images of submeshes as tiles."""
+    distinct_images = {id(solid.image): solid.image for solid in solids}
+    pixels_all = sum(math.prod(image.size) for image in distinct_images.values())
+    share = min(
+        1.0, 2 * MAX_TEXTURE_PX / math.sqrt(pixels_all)
+    )  # twice the resolution of the atlas
+    tiles: dict[str, _Tile] = {}
+    key_by_image: dict[int, str] = {}
     for number, solid in enumerate(solids):
-        if id(solid.image) not in keys:
+        if id(solid.image) not in key_by_image:
             most_px = min(MAX_TEXTURE_PX, math.ceil(share * max(solid.image.size)))
             pixels = images.shrink_image(solid.image, most_px, path)
             key = hashlib.sha256(pixels.tobytes() + str(pixels.shape).encode()).hexdigest()
-            keys[id(solid.image)] = key
-            known.setdefault(key, _Tile(pixels, [], np.ones(2, np.int64)))
-        known[keys[id(solid.image)]].solids.append(number)
-    return [*known.values()]
+            key_by_image[id(solid.image)] = key
+            tiles.setdefault(key, _Tile(pixels, [], np.ones(2, np.int64)))
+        tiles[key_by_image[id(solid.image)]].solids.append(number)
+    return [*tiles.values()]
 
 
 def _repeat_tile(tile: _Tile, share_px: int, path: Path) -> Pixels:
-    """Return the pixels of a tile, as often as it repeats, of at most so many pixels then."""
+    """Return the repeated pixels of a tile, at most ``share_px`` wide and high."""
     from PIL import Image
 
-    most = int(tile.repeats.max())
-    if most == 1:
+    max_repeats = int(tile.repeats.max())
+    if max_repeats == 1:
         return tile.pixels
-    side = max(1, share_px // most)
-    pixels = images.shrink_image(Image.fromarray(tile.pixels), side, path)
+    side_px = max(1, share_px // max_repeats)
+    pixels = images.shrink_image(Image.fromarray(tile.pixels), side_px, path)
     return np.tile(pixels, (tile.repeats[1], tile.repeats[0], 1))
 
 
 def _pack_tiles(tiles: Sequence[_Tile]) -> Pixels:
-    """Return one image of all tiles, which it gives their corners: the highest first, row by row."""
+    """Pack tiles into one image by shelves, tallest first; set their corners."""
     order = sorted(tiles, key=lambda tile: tile.pixels.shape[:2], reverse=True)
     sizes = [np.add(tile.pixels.shape[:2], 2 * _PADDING_PX) for tile in order]
     area = sum(int(height) * int(width) for height, width in sizes)
-    most = max(math.isqrt(area - 1) + 1, *(int(width) for _, width in sizes))
+    max_width = max(math.isqrt(area - 1) + 1, *(int(width) for _, width in sizes))
     row, column, high = 0, 0, int(sizes[0][0])
     width = 0
     for tile, size in zip(order, sizes, strict=True):
-        if column + size[1] > most:
+        if column + size[1] > max_width:
             row, column, high = row + high, 0, int(size[0])
         tile.corner = (row + _PADDING_PX, column + _PADDING_PX)
         column += int(size[1])
         width = max(width, column)
-    whole = np.zeros((row + high, width, 3), np.uint8)
+    atlas = np.zeros((row + high, width, 3), np.uint8)
     for tile in order:
-        (top, left), (height, across) = tile.corner, tile.pixels.shape[:2]
+        (top, left), (height, tile_width) = tile.corner, tile.pixels.shape[:2]
         rows = slice(top - _PADDING_PX, top + height + _PADDING_PX)
-        columns = slice(left - _PADDING_PX, left + across + _PADDING_PX)
+        columns = slice(left - _PADDING_PX, left + tile_width + _PADDING_PX)
         pads = ((_PADDING_PX, _PADDING_PX), (_PADDING_PX, _PADDING_PX), (0, 0))
-        whole[rows, columns] = np.pad(tile.pixels, pads, "edge")
-    return whole
+        atlas[rows, columns] = np.pad(tile.pixels, pads, "edge")
+    return atlas
 
 
-def _move_uvs(uvs: Floats, tile: _Tile, whole: Pixels) -> Floats:
-    """Return uvs (n, 2) of a tile as those of the whole image."""
-    height, width = whole.shape[:2]
-    (top, left), (high, across) = tile.corner, tile.pixels.shape[:2]
-    down = top + (1 - uvs[:, 1]) * high
-    return np.stack([(left + uvs[:, 0] * across) / width, 1 - down / height], axis=1)
+def _move_uvs(uvs: Floats, tile: _Tile, atlas: Pixels) -> Floats:
+    """Convert uvs (n, 2) of a tile to uvs of the atlas."""
+    height, width = atlas.shape[:2]
+    (top, left), (tile_height, tile_width) = tile.corner, tile.pixels.shape[:2]
+    row = top + (1 - uvs[:, 1]) * tile_height
+    return np.stack([(left + uvs[:, 0] * tile_width) / width, 1 - row / height], axis=1)
 
 
 def _get_uvs(solid: Submesh) -> Floats:

@@ -1,4 +1,4 @@
-"""COLLADA, as trimesh and pycollada read it."""
+"""Reader of COLLADA (DAE) files, based on trimesh and pycollada."""
 
 from __future__ import annotations
 
@@ -28,55 +28,53 @@ _UP_ROTATIONS = {
 
 
 def read_collada(files: CompanionFiles, *, colored: bool) -> list[Submesh]:
-    """Return all meshes of a COLLADA file's scene.
+    """Read all meshes in the scene of a COLLADA file.
 
     Args:
-        files: the file and its companions.
-        colored: whether its colours are read.
+        files: File and companions.
+        colored: Whether to read colours.
 
     Raises:
-        InputError: it cannot be read, or pycollada is not there.
+        InputError: The file cannot be read, or pycollada is not installed.
     """
     import trimesh
 
-    turn = _read_up_rotation(files.path)
+    transform = _read_up_rotation(files.path)
 
-    class Beside:
-        """Hand out the files that may be read."""
+    class Resolver:
+        """Access to companion files for trimesh."""
 
         def get(self, name: str) -> bytes:
-            found_name = (
-                name if files.location.find(name) else unquote(name.removeprefix("file://"))
-            )
-            if not colored or files.read_image(found_name) is None:  # trimesh does not report it
+            file_name = name if files.location.find(name) else unquote(name.removeprefix("file://"))
+            if not colored or files.read_image(file_name) is None:  # trimesh hides the error
                 raise FileNotFoundError(name)
-            return files.read_optional(found_name) or b""
+            return files.read_optional(file_name) or b""
 
     with images.allow_large_textures():
         scene = trimesh.load_scene(
-            io.BytesIO(files.data), file_type="dae", resolver=Beside(), process=False
+            io.BytesIO(files.data), file_type="dae", resolver=Resolver(), process=False
         )
     nodes = [scene.graph[node] for node in scene.graph.nodes_geometry]
-    placed = [(scene.geometry[name], matrix) for matrix, name in nodes]
-    found = [
+    placed_meshes = [(scene.geometry[name], matrix) for matrix, name in nodes]
+    placed_solids = [
         (_convert_mesh(mesh, colored=colored), matrix)
-        for mesh, matrix in placed
+        for mesh, matrix in placed_meshes
         if isinstance(mesh, trimesh.Trimesh) and len(mesh.faces)
     ]
     if colored and any(map(_is_transparent, scene.geometry.values())):
-        warn(files.path, "has materials that let light through. They are drawn opaque.")
-    return [solid.transform(turn @ matrix) for solid, matrix in found]
+        warn(files.path, "has transparent materials. They are rendered opaque.")
+    return [solid.transform(transform @ matrix) for solid, matrix in placed_solids]
 
 
 def _convert_mesh(mesh: Any, *, colored: bool) -> Submesh:
-    """Return a mesh of trimesh's as one of ours."""
+    """Convert a trimesh mesh to a submesh."""
     # reading the attribute would compute normals that the file lacks
     has_normals = "vertex_normals" in mesh._cache
     visual, paint, color = mesh.visual, None, None
     material = getattr(visual, "material", None)
     image = getattr(material, "baseColorTexture", getattr(material, "image", None))
     uvs = getattr(visual, "uv", None)
-    if image is None or image.format is None or uvs is None:  # trimesh makes some up
+    if image is None or image.format is None or uvs is None:  # trimesh creates placeholders
         image = uvs = None
     if visual.kind in ("vertex", "face"):
         paint = np.array(visual.vertex_colors[:, :3], np.uint8)
@@ -99,30 +97,35 @@ def _is_transparent(mesh: Any) -> bool:
 
 
 def _read_up_rotation(path: Path) -> NDArray[np.float64]:
-    """Return the way (4, 4) of a COLLADA file's numbers to metres with z up.
+    """Return the transform (4, 4) from file coordinates to metres with z up.
 
-    The file is read with all caution here: pycollada's parser follows whatever XML says.
+    Validates the XML first, because pycollada's parser is not hardened.
 
     Raises:
-        InputError: it cannot be read, or pycollada is not there.
+        InputError: The file cannot be read, or pycollada is not installed.
     """
     root = read_xml(path, _MAX_BYTES)
     if get_local_name(root) != "COLLADA":
-        problem = f"no COLLADA: it begins with <{get_local_name(root)[:40]}>, not with <COLLADA>."
+        problem = f"not COLLADA: the root element is <{get_local_name(root)[:40]}>, not <COLLADA>."
         raise InputError(path, problem)
     if importlib.util.find_spec("collada") is None:
         raise InputError(path, 'needs pycollada. Run pip install "sim2cam[assets]".')
-    facts = {
-        get_local_name(fact): fact for one in root if get_local_name(one) == "asset" for fact in one
+    elements = {
+        get_local_name(child): child
+        for element in root
+        if get_local_name(element) == "asset"
+        for child in element
     }
-    found = np.eye(4)
-    up = (facts["up_axis"].text or "").strip() if "up_axis" in facts else "Y_UP"
-    if up not in _UP_ROTATIONS:
-        raise InputError(path, f"up_axis is '{up[:20]}'. {suggest_name(up, _UP_ROTATIONS)}.")
-    found[:3, :3] = _UP_ROTATIONS[up]
-    if "unit" in facts:
-        metres = parse_number(facts["unit"].get("meter", "1"), "meter of its unit", path)
-        if not _MIN_UNIT_M < metres < 1 / _MIN_UNIT_M:
-            raise InputError(path, f"one unit of it is {metres:g} m.")
-        found[:3, :3] *= metres
-    return found
+    transform = np.eye(4)
+    up_axis = (elements["up_axis"].text or "").strip() if "up_axis" in elements else "Y_UP"
+    if up_axis not in _UP_ROTATIONS:
+        raise InputError(
+            path, f"up_axis is '{up_axis[:20]}'. {suggest_name(up_axis, _UP_ROTATIONS)}."
+        )
+    transform[:3, :3] = _UP_ROTATIONS[up_axis]
+    if "unit" in elements:
+        unit_m = parse_number(elements["unit"].get("meter", "1"), "meter of a unit", path)
+        if not _MIN_UNIT_M < unit_m < 1 / _MIN_UNIT_M:
+            raise InputError(path, f"has an invalid length unit of {unit_m:g} m.")
+        transform[:3, :3] *= unit_m
+    return transform

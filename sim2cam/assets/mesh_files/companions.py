@@ -1,4 +1,4 @@
-"""Files that a mesh file names: found within a folder, bounded and hashed."""
+"""Companion files of meshes (materials, images): resolution, size limits, hashes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sim2cam.assets.walk import is_file
 from sim2cam.errors import InputError
 
 MAX_BYTES = 256 * 2**20
-"""Larger files are not opened."""
+"""Maximum size of a file."""
 
-_MAX_LISTED = 20_000  # entries of a folder in which another spelling is looked for
+_MAX_LISTED = 20_000  # maximum folder entries for case-insensitive search
 
 
 @dataclass(frozen=True)
 class FileLocation:
-    """Where a file lies, and which folders may hold what it names.
+    """Location of a file, and the folders from which companions may be read.
 
     Attributes:
-        path: of the file.
-        root: the folder that the user gave, or the file's own.
+        path: Path of the file.
+        root: Folder given by the user, or the file's folder.
     """
 
     path: Path
@@ -35,53 +35,53 @@ class FileLocation:
 
     @cached_property
     def tops(self) -> tuple[Path, ...]:
-        """The folders that may be read: the root, where links from there to the file lead, and the file's."""
-        home = self.path.parent
-        between = [one for one in (home, *home.parents) if one.is_relative_to(self.root)]
-        beyond = Path(os.path.realpath(self.path)).parent
-        real = [Path(os.path.realpath(one)) for one in (self.root, *reversed(between))]
-        return tuple(dict.fromkeys((*real, beyond)))
+        """Readable folders: the root, targets of links between root and file, and the file's folder."""
+        folder = self.path.parent
+        inner_folders = [p for p in (folder, *folder.parents) if p.is_relative_to(self.root)]
+        target_folder = Path(os.path.realpath(self.path)).parent
+        resolved = [Path(os.path.realpath(p)) for p in (self.root, *reversed(inner_folders))]
+        return tuple(dict.fromkeys((*resolved, target_folder)))
 
     def get_top(self, path: Path) -> Path:
-        """Return the first of the folders that holds a file."""
+        """Return the first readable folder that contains a file."""
         return next((top for top in self.tops if path.is_relative_to(top)), path.parent)
 
     def find(self, name: str) -> Path | None:
-        """Return the file that ``name`` stands for; None if no folder that may be read holds it.
+        """Resolve a companion's name; return None if no readable folder contains it.
 
-        Backslashes are followed as slashes, and another case where only one file has that name. A
-        file that is a link may also have its companions where it leads to.
+        Backslashes count as slashes, and case is ignored if the match is unique. If the file is a
+        link, its target's folder is searched too.
         """
         folders = (self.path.parent, Path(os.path.realpath(self.path)).parent)
-        return next((found for one in folders if (found := self.find_in(one, name))), None)
+        return next((p for folder in folders if (p := self.find_in(folder, name))), None)
 
     def find_companion(self, name: str) -> Path | None:
-        """Return the file that ``name`` stands for, or the one of that name beside the file.
+        """Resolve a companion's name; fall back to its base name next to the file.
 
-        Programs write paths of the computer that they run on.
+        Exporters often write absolute paths of another computer.
         """
         return self.find(name) or self.find(
             name.strip().strip("\"'").replace("\\", "/").split("/")[-1]
         )
 
     def find_in(self, folder: Path, name: str) -> Path | None:
-        """Return the file of a name in a folder; None as ``find`` does."""
+        """Resolve a name relative to a folder; return None like ``find``."""
         return find_within(folder, name, self.tops)
 
     def get_relative_path(self, path: Path) -> str:
-        """Return a path from the folder of the file."""
+        """Return a path relative to the folder of the file."""
         return Path(os.path.relpath(path, os.path.realpath(self.path.parent))).as_posix()
 
 
 def find_within(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
-    """Return the file of a name in a folder; None if there is none within any of the real ``tops``."""
+    """Resolve a name relative to a folder; return None if it is outside the resolved ``tops``."""
     unquoted = name.strip().strip("\"'")
     slashed = unquoted.replace("\\", "/")
     for spelling in dict.fromkeys((name.strip(), unquoted, slashed)):
         try:
-            if (found := Path(os.path.realpath(folder / spelling))) and _is_readable(found, tops):
-                return found
-        except (OSError, ValueError):  # no name that a file can have
+            if (path := Path(os.path.realpath(folder / spelling))) and _is_readable(path, tops):
+                return path
+        except (OSError, ValueError):  # not a valid file name
             continue
     return _find_case_insensitive(Path(os.path.realpath(folder)), slashed, tops)
 
@@ -91,37 +91,39 @@ def _is_readable(path: Path, tops: Sequence[Path]) -> bool:
 
 
 def _find_case_insensitive(folder: Path, name: str, tops: Sequence[Path]) -> Path | None:
-    """Return the only file of a name, whatever its case; None if there is none or several."""
+    """Resolve a name ignoring case; return None if there is no unique match."""
     target = Path(os.path.normpath(folder / name))
     top = next((top for top in tops if target.is_relative_to(top)), None)
     if top is None:
         return None
-    places = [top]
+    matches = [top]
     for part in target.relative_to(top).parts:
-        places = [place / other for place in places for other in _suggest_names(place, part)]
-    found = [Path(os.path.realpath(place)) for place in places]
-    return found[0] if len(found) == 1 and _is_readable(found[0], tops) else None
+        matches = [
+            match / other for match in matches for other in _list_matching_names(match, part)
+        ]
+    files = [Path(os.path.realpath(match)) for match in matches]
+    return files[0] if len(files) == 1 and _is_readable(files[0], tops) else None
 
 
-def _suggest_names(folder: Path, name: str) -> list[str]:
-    """Return the entries of a folder with a name; if there are none, those that differ in case alone."""
+def _list_matching_names(folder: Path, name: str) -> list[str]:
+    """Return the exact match of a name in a folder, else the matches ignoring case."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_MAX_LISTED), strict=False)]
     except (OSError, ValueError):
         return []
-    return [name] if name in names else [one for one in names if one.lower() == name.lower()]
+    return [name] if name in names else [n for n in names if n.lower() == name.lower()]
 
 
 @dataclass
 class CompanionFiles:
-    """The files that one mesh file is read from.
+    """Mesh file with its companion files.
 
     Attributes:
-        location: of the mesh file.
-        data: what the mesh file holds.
-        hashes: SHA-256 of each file that was read, by its path from the folder of the mesh file.
-        missing: names of files that were not there.
+        location: Location of the mesh file.
+        data: Bytes of the mesh file.
+        hashes: SHA-256 of each file read, by its path relative to the mesh file's folder.
+        missing: Names of missing files.
     """
 
     location: FileLocation
@@ -131,7 +133,7 @@ class CompanionFiles:
 
     @property
     def path(self) -> Path:
-        """The mesh file."""
+        """Path of the mesh file."""
         return self.location.path
 
     def __post_init__(self) -> None:
@@ -142,58 +144,58 @@ class CompanionFiles:
         self.hashes[self.path.name] = hashlib.sha256(self.data).hexdigest()
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds that the mesh file names; None, with a warning, if there is none."""
+        """Read a companion file; warn and return None if it is missing."""
         data = self.read_optional(name)
         if data is None:
-            warn(self.path, f"{is_absent(name)} It is left out.")
+            warn(self.path, f"{format_missing_file(name)} It is ignored.")
         return data
 
     def read_optional(self, name: str) -> bytes | None:
-        """Return what a file holds that the mesh file names; None if there is none."""
-        found = self.location.find_companion(name)
+        """Read a companion file; return None if it is missing."""
+        path = self.location.find_companion(name)
         try:
-            data = None if found is None else read_bounded(found)
-        except OSError:  # whose it may be
+            data = None if path is None else read_bounded(path)
+        except OSError:  # no permission
             data = None
-        if found is None or data is None:
+        if path is None or data is None:
             if name not in self.missing:
                 self.missing.append(name)
             return None
-        self.hashes[self.location.get_relative_path(found)] = hashlib.sha256(data).hexdigest()
+        self.hashes[self.location.get_relative_path(path)] = hashlib.sha256(data).hexdigest()
         return data
 
     def read_image(self, name: str) -> Any:
-        """Return an image that the mesh file names; None, with a warning, if it cannot be read."""
+        """Read a companion image; warn and return None if it is missing or unsupported."""
         data = self.read(name)
         return None if data is None else self.decode_image(data, f"'{name}'")
 
     def decode_image(self, data: bytes, name: str) -> Any:
-        """Return the image of an image file; None, with a warning, if it is of no known kind.
+        """Decode an image file; warn and return None if the format is not supported.
 
         Raises:
-            InputError: it is damaged.
+            InputError: The image is damaged.
         """
         try:
             image = images.open_texture(data, self.path)
         except InputError as error:
-            raise InputError(self.path, f"its image {name} is {error.args[1]}") from error
+            raise InputError(self.path, f"image {name}: {error.args[1]}") from error
         if image is None:
-            warn(self.path, f"its image {name} is of no kind that can be read. It is left out.")
+            warn(self.path, f"image {name} has an unsupported format and is ignored.")
         return image
 
 
 def read_bounded(path: Path) -> bytes | None:
-    """Return what a file holds; None of one that is too large."""
+    """Read a file; return None if it exceeds ``MAX_BYTES``."""
     return None if path.stat().st_size > MAX_BYTES else path.read_bytes()
 
 
-def is_absent(name: str) -> str:
-    """Return that a file is missing, as a sentence."""
-    return f"'{name.strip()}', which it names, is not in its folder."
+def format_missing_file(name: str) -> str:
+    """Return the message for a missing companion file."""
+    return f"file '{name.strip()}' is missing."
 
 
-def decode_image(data: bytes) -> str:
-    """Return the text of a file with Unix line ends; decode as Latin-1 if it is not UTF-8."""
+def decode_text(data: bytes) -> str:
+    """Decode UTF-8, else Latin-1, and normalize line ends."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Materials of glTF: base colours and their images, as sRGB."""
+"""Materials of glTF: base colours and base colour textures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.assets.mesh_files.gltf_data import GltfData
-from sim2cam.assets.mesh_files.raw_mesh import warn, warn_unused
+from sim2cam.assets.mesh_files.raw_mesh import format_unused_images, warn
 from sim2cam.assets.mesh_files.submesh import Submesh
 from sim2cam.surfaces.textures import encode_srgb
 
@@ -22,20 +22,20 @@ _TRANSFORM = "KHR_texture_transform"
 _TRANSPARENT_MODES = ("KHR_materials_transmission", "KHR_materials_diffuse_transmission")
 _SOURCES = ("EXT_texture_webp",)
 _REPEAT = 10497
-_CLAMP = 0.01  # beyond an image's edge that shows nothing of its repetition
+_CLAMP = 0.01  # distance beyond an image's edge without visible repetition
 
 
 @dataclass(frozen=True, eq=False)
 class BaseColor:
-    """The base colour of a material.
+    """Base colour of a material.
 
     Attributes:
-        factor: linear (3,).
-        image: as Pillow opened it, its factor multiplied into it; None without.
-        uv_set: number of the texture coordinates.
-        matrix: (2, 3) of texture coordinates as the file has them to those of the image.
-        repeats: whether the image is repeated beyond its edges.
-        name: of the image, for warnings.
+        factor: Linear RGB (3,).
+        image: Pillow image, multiplied by the factor; None without.
+        uv_set: Number of the texture coordinate set.
+        matrix: Transform (2, 3) of texture coordinates; None without.
+        repeats: Whether the image repeats beyond its edges.
+        name: Name of the image, for warnings.
     """
 
     factor: Floats
@@ -47,7 +47,7 @@ class BaseColor:
 
 
 class GltfMaterials:
-    """The materials of a glTF file; each image is read once."""
+    """Materials of a glTF file; each image is read once."""
 
     def __init__(self, data: GltfData, *, colored: bool) -> None:
         self._data, self._colored = data, colored
@@ -57,45 +57,47 @@ class GltfMaterials:
         self._warned: set[str] = set()
 
     def warn(self, flaw: str) -> None:
-        """Warn of a flaw once."""
+        """Issue a warning, each text once."""
         if flaw not in self._warned:
             self._warned.add(flaw)
             warn(self._data.files.path, flaw)
 
     def apply(self, solid: Submesh, primitive: dict[str, Any], paint: Floats | None) -> Submesh:
-        """Return a mesh with the colours of a primitive.
+        """Add the colours of a primitive to a submesh.
 
         Args:
-            solid: the mesh.
-            primitive: of the file.
-            paint: linear colours (n, 3) of its vertices; None without.
+            solid: Submesh.
+            primitive: Primitive of the glTF file.
+            paint: Linear vertex colours (n, 3); None without.
         """
         if not self._colored:
             return solid
         index = primitive.get("material")
-        skin = BaseColor(np.ones(3)) if index is None else self._get_base_color(index)
-        uvs = self._read_uvs(skin, primitive) if skin.image is not None else None
+        base_color = BaseColor(np.ones(3)) if index is None else self._get_base_color(index)
+        uvs = self._read_uvs(base_color, primitive) if base_color.image is not None else None
         if uvs is not None:
             if paint is not None and paint.min(initial=1.0) < 1:
-                self.warn("has colours of vertices over its pictures. They are left out.")
+                self.warn("vertex colours of textured meshes are ignored.")
             if len(uvs) != len(solid.vertices):
-                raise self._data.error("a primitive has fewer texture coordinates than vertices.")
-            return replace(solid, uvs=uvs, image=skin.image)
+                raise self._data.error(
+                    "a primitive must have one texture coordinate for each vertex."
+                )
+            return replace(solid, uvs=uvs, image=base_color.image)
         if paint is not None:
-            return replace(solid, vertex_colors=encode_srgb(paint * skin.factor))
+            return replace(solid, vertex_colors=encode_srgb(paint * base_color.factor))
         if index is None:
             return solid
-        red, green, blue = encode_srgb(skin.factor).tolist()
+        red, green, blue = encode_srgb(base_color.factor).tolist()
         return replace(solid, color=(red, green, blue))
 
     def report_unused(self) -> None:
-        """Warn of images that nothing is drawn with."""
+        """Warn about unused images."""
         count = len(self._data.get_list("images")) if self._colored else 0
         names = [
             self._get_image_name(index) for index in range(count) if index not in self._used_images
         ]
         if names:
-            self.warn(warn_unused(names))
+            self.warn(format_unused_images(names))
 
     def _get_base_color(self, index: int) -> BaseColor:
         material = self._data.get_item("materials", index)
@@ -106,44 +108,46 @@ class GltfMaterials:
     def _read_base_color(self, material: dict[str, Any], index: int) -> BaseColor:
         extensions = material.get("extensions") or {}
         if material.get("alphaMode") in ("BLEND", "MASK") or any(
-            n in extensions for n in _TRANSPARENT_MODES
+            name in extensions for name in _TRANSPARENT_MODES
         ):
-            self.warn("has materials that let light through. They are drawn opaque.")
+            self.warn("has transparent materials. They are rendered opaque.")
         shading, names = material.get("pbrMetallicRoughness") or {}, ("baseColorFactor", "baseColorTexture")  # fmt: skip
         if _SPECULAR_GLOSSINESS in extensions:
             shading, names = (
                 extensions[_SPECULAR_GLOSSINESS] or {},
                 ("diffuseFactor", "diffuseTexture"),
             )
-        factor = _to_srgb(shading.get(names[0], [1.0] * 4))
+        factor = _parse_factor(shading.get(names[0], [1.0] * 4))
         if factor is None:
-            raise self._data.error(f"materials[{index}]: '{names[0]}' is no four numbers.")
-        skin = BaseColor(factor)
-        return self._add_texture(skin, shading[names[1]]) if names[1] in shading else skin
+            raise self._data.error(f"materials[{index}]: '{names[0]}' must be four numbers.")
+        base_color = BaseColor(factor)
+        return (
+            self._add_texture(base_color, shading[names[1]]) if names[1] in shading else base_color
+        )
 
-    def _add_texture(self, skin: BaseColor, reference: Any) -> BaseColor:
-        """Return a base colour with its image, if that can be read."""
+    def _add_texture(self, base_color: BaseColor, reference: Any) -> BaseColor:
+        """Add the texture to a base colour, if it can be read."""
         if not isinstance(reference, dict):
-            raise self._data.error("a texture of its materials is no object.")
+            raise self._data.error("a texture of a material must be an object.")
         texture = self._data.get_item("textures", reference.get("index"))
         source = self._get_source(texture)
         image = None if source is None else self._get_image(source)
         if image is None:
-            return skin
-        if skin.factor.min() < 1:
-            image = _multiply_image(image, skin.factor, self._data.files.path)
-        moved = (reference.get("extensions") or {}).get(_TRANSFORM)
-        number, matrix = reference.get("texCoord", 0), None
-        if isinstance(moved, dict):
-            number, matrix = moved.get("texCoord", number), _is_uv_transform(moved)
+            return base_color
+        if base_color.factor.min() < 1:
+            image = _multiply_image(image, base_color.factor, self._data.files.path)
+        transform = (reference.get("extensions") or {}).get(_TRANSFORM)
+        uv_set, matrix = reference.get("texCoord", 0), None
+        if isinstance(transform, dict):
+            uv_set, matrix = transform.get("texCoord", uv_set), _read_uv_transform(transform)
             if matrix is None:
-                raise self._data.error(f"'{_TRANSFORM}' of a texture holds no finite numbers.")
+                raise self._data.error(f"'{_TRANSFORM}' of a texture must hold finite numbers.")
         name = self._get_image_name(source or 0)
         repeats = self._get_wrapping(texture)
-        return BaseColor(skin.factor, image, number, matrix, repeats, name)
+        return BaseColor(base_color.factor, image, uv_set, matrix, repeats, name)
 
     def _get_source(self, texture: dict[str, Any]) -> int | None:
-        """Return the image of a texture; None, with a warning, if only one of a kind that is not read."""
+        """Return the image index of a texture; warn and return None if the format is not supported."""
         extensions = texture.get("extensions") or {}
         for name in _SOURCES:
             if name in extensions:
@@ -151,7 +155,7 @@ class GltfMaterials:
         if "source" in texture:
             return self._check_index(texture["source"])
         if extensions:
-            self.warn(f"an image of it is left out: {next(iter(extensions))} is not read.")
+            self.warn(f"an image is ignored: {next(iter(extensions))} is not supported.")
         return None
 
     def _check_index(self, index: Any) -> int:
@@ -159,7 +163,7 @@ class GltfMaterials:
         return int(index)
 
     def _get_image(self, index: int) -> Any:
-        self._used_images.add(index)  # or named below
+        self._used_images.add(index)
         if index not in self._images:
             image, where = self._data.get_item("images", index), f"images[{index}]"
             uri, files = image.get("uri"), self._data.files
@@ -171,13 +175,13 @@ class GltfMaterials:
             elif isinstance(uri, str):
                 data = files.read(self._data.get_file_name(uri))
             else:
-                raise self._data.error(f"{where} has neither data nor a file.")
-            found = (
+                raise self._data.error(f"{where} has neither data nor a URI.")
+            decoded = (
                 None
                 if data is None
                 else files.decode_image(data, f"'{self._get_image_name(index)}'")
             )
-            self._images[index] = found
+            self._images[index] = decoded
         return self._images[index]
 
     def _get_image_name(self, index: int) -> str:
@@ -190,38 +194,36 @@ class GltfMaterials:
         if "sampler" not in texture:
             return True
         sampler = self._data.get_item("samplers", texture["sampler"])
-        return all(sampler.get(f"wrap{way}", _REPEAT) == _REPEAT for way in "ST")
+        return all(sampler.get(f"wrap{axis}", _REPEAT) == _REPEAT for axis in "ST")
 
-    def _read_uvs(self, skin: BaseColor, primitive: dict[str, Any]) -> Floats | None:
-        """Return the texture coordinates (n, 2) of a primitive, v upwards; None without."""
-        name = f"TEXCOORD_{skin.uv_set}"
+    def _read_uvs(self, base_color: BaseColor, primitive: dict[str, Any]) -> Floats | None:
+        """Return the texture coordinates (n, 2) of a primitive, v up; None without."""
+        name = f"TEXCOORD_{base_color.uv_set}"
         if name not in primitive["attributes"]:
-            self.warn(f"its image '{skin.name}' is left out where faces have no {name}.")
+            self.warn(f"image '{base_color.name}' is ignored where faces have no {name}.")
             return None
         values = self._data.read_accessor(primitive["attributes"][name])
         if values.shape[1] != 2:
-            raise self._data.error(f"{name} is no VEC2.")
+            raise self._data.error(f"{name} must be VEC2.")
         uvs = values.astype(np.float64)
-        if skin.matrix is not None:
-            uvs = uvs @ skin.matrix[:, :2].T + skin.matrix[:, 2]
-        if not skin.repeats and not ((uvs > -_CLAMP) & (uvs < 1 + _CLAMP)).all():
-            self.warn(
-                f"its image '{skin.name}' is repeated beyond its edges, where it should not be."
-            )
+        if base_color.matrix is not None:
+            uvs = uvs @ base_color.matrix[:, :2].T + base_color.matrix[:, 2]
+        if not base_color.repeats and not ((uvs > -_CLAMP) & (uvs < 1 + _CLAMP)).all():
+            self.warn(f"image '{base_color.name}' is repeated although its sampler clamps.")
         return np.stack([uvs[:, 0], 1.0 - uvs[:, 1]], axis=1)
 
 
 def _multiply_image(image: Any, factor: Floats, path: Path) -> Any:
-    """Return an image with a linear factor (3,) multiplied into it."""
+    """Multiply an image by a linear factor (3,)."""
     from PIL import Image
 
     rgb = images.shrink_image(image, images.MAX_TEXTURE_PX, path)
-    steps = encode_srgb(np.outer(factor, images.SRGB_TO_LINEAR))
-    shown = [table[rgb[..., channel]] for channel, table in enumerate(steps)]
-    return Image.fromarray(np.stack(shown, axis=2))
+    tables = encode_srgb(np.outer(factor, images.SRGB_TO_LINEAR))
+    channels = [table[rgb[..., channel]] for channel, table in enumerate(tables)]
+    return Image.fromarray(np.stack(channels, axis=2))
 
 
-def _to_srgb(values: Any) -> Floats | None:
+def _parse_factor(values: Any) -> Floats | None:
     try:
         factor = np.array(values, np.float64)
     except (TypeError, ValueError):
@@ -229,8 +231,8 @@ def _to_srgb(values: Any) -> Floats | None:
     return np.nan_to_num(factor[:3], nan=1.0).clip(0, 1) if factor.shape == (4,) else None
 
 
-def _is_uv_transform(transform: dict[str, Any]) -> Floats | None:
-    """Return the matrix (2, 3) of a texture's transform; None where it holds no numbers."""
+def _read_uv_transform(transform: dict[str, Any]) -> Floats | None:
+    """Return the matrix (2, 3) of a texture transform; None if it is invalid."""
     try:
         (x, y), (width, height) = transform.get("offset", (0, 0)), transform.get("scale", (1, 1))
         cos, sin = (

@@ -1,4 +1,4 @@
-"""Wavefront OBJ: faces, colours and images of its text."""
+"""Reader of Wavefront OBJ files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.assets.mesh_files.companions import CompanionFiles, FileLocation, decode_image
+from sim2cam.assets.mesh_files.companions import CompanionFiles, FileLocation, decode_text
 from sim2cam.assets.mesh_files.obj_materials import ObjMaterials, read_libraries
 from sim2cam.assets.mesh_files.raw_mesh import warn
 from sim2cam.assets.mesh_files.submesh import Submesh
@@ -21,55 +21,57 @@ Indices = NDArray[np.int64]
 
 _MAX_INDEX = 2**31
 _KINDS = ("vertex", "texture coordinate", "normal")
-_LIBRARIES = re.compile(r"(?<=\.mtl)\s+", re.IGNORECASE)  # between names that may hold spaces
+_LIBRARIES = re.compile(r"(?<=\.mtl)\s+", re.IGNORECASE)  # separates names that may contain spaces
 
 
 def read_obj(files: CompanionFiles, *, colored: bool) -> list[Submesh]:
-    """Return the meshes of an OBJ file, one for each material.
+    """Read the meshes of an OBJ file, one for each material.
 
     Args:
-        files: the file and its companions.
-        colored: whether the MTL files that it names are read.
+        files: File and companions.
+        colored: Whether to read the MTL files.
 
     Raises:
-        InputError: the text breaks the format; names the line.
+        InputError: The file is invalid.
     """
     text = _ObjText(files.location)
-    text.parse(decode_image(files.data))
+    text.parse(decode_text(files.data))
     corners = text.check_corners()
     if not text.counts:
         return []
-    flat, counts = np.array(text.faces, np.int64), np.array(text.counts, np.int64)
+    corner_indices, counts = np.array(text.faces, np.int64), np.array(text.counts, np.int64)
     positions = _to_array(text.numbers["v"], 3, 0.0)
-    places = positions[corners[flat, 0]]
-    triangles, polygon = triangulate(places, counts)
+    points = positions[corners[corner_indices, 0]]
+    triangles, polygon = triangulate(points, counts)
     group = np.array(text.groups, np.int64)[polygon]
-    whole = _build_solid(text, positions, corners, flat[triangles])
-    used = set(text.groups)
-    names = [name for name, number in text.names.items() if number in used]
+    mesh = _build_solid(text, positions, corners, corner_indices[triangles])
+    used_groups = set(text.groups)
+    names = [name for name, number in text.names.items() if number in used_groups]
     materials = read_libraries(text.libraries, names, files) if colored else {}
-    skins = ObjMaterials(files)
+    obj_materials = ObjMaterials(files)
     solids = []
     for name, number in text.names.items():
-        faces = whole.faces[group == number]
-        is_bare = _has_missing_vertices(whole, faces)
-        for some in (faces[~is_bare], faces[is_bare]):
-            if len(some):
-                solids.append(skins.apply(_select_part(whole, some), materials.get(name)))
-    skins.report_unused()
+        faces = mesh.faces[group == number]
+        lacks_uvs = _find_faces_without_uvs(mesh, faces)
+        for group_faces in (faces[~lacks_uvs], faces[lacks_uvs]):
+            if len(group_faces):
+                solids.append(
+                    obj_materials.apply(_select_part(mesh, group_faces), materials.get(name))
+                )
+    obj_materials.report_unused()
     return solids
 
 
-def _has_missing_vertices(whole: Submesh, faces: Indices) -> NDArray[np.bool_]:
-    """Return which faces (n, 3) have corners without texture coordinates."""
-    if whole.uvs is None:
+def _find_faces_without_uvs(mesh: Submesh, faces: Indices) -> NDArray[np.bool_]:
+    """Return the mask (n,) of faces (n, 3) with corners without texture coordinates."""
+    if mesh.uvs is None:
         return np.zeros(len(faces), bool)
-    return np.asarray(np.isnan(whole.uvs[faces]).any(axis=(1, 2)))
+    return np.asarray(np.isnan(mesh.uvs[faces]).any(axis=(1, 2)))
 
 
-def _select_part(whole: Submesh, faces: Indices) -> Submesh:
-    """Return some faces of a mesh; without normals or texture coordinates that not all corners have."""
-    part = replace(whole, faces=faces).drop_unused_vertices()
+def _select_part(mesh: Submesh, faces: Indices) -> Submesh:
+    """Select faces of a mesh; drop normals or texture coordinates that are incomplete."""
+    part = replace(mesh, faces=faces).drop_unused_vertices()
     if part.normals is not None and np.isnan(part.normals).any():
         part = replace(part, normals=None)
     if part.uvs is not None and np.isnan(part.uvs).any():
@@ -78,7 +80,7 @@ def _select_part(whole: Submesh, faces: Indices) -> Submesh:
 
 
 def _build_solid(text: _ObjText, positions: Floats, corners: Indices, faces: Indices) -> Submesh:
-    """Return all faces as one mesh with a vertex for each corner; NaN where corners lack a value."""
+    """Build one mesh with a vertex for each distinct corner; missing values are NaN."""
     normals = _select_rows(_to_array(text.numbers["vn"], 3, np.nan), corners[:, 2])
     uvs = _select_rows(_to_array(text.numbers["vt"], 2, 0.0), corners[:, 1])
     paint = _read_colors(text.numbers["v"])
@@ -97,32 +99,32 @@ def _to_array(rows: Sequence[Sequence[float]], count: int, filler: float) -> Flo
 
 
 def _select_rows(rows: Floats, index: Indices) -> Floats | None:
-    """Return rows by their numbers, NaN where that is -1; None where all are."""
+    """Select rows by index, NaN for -1; return None if all are -1."""
     if not (index >= 0).any():
         return None
     return np.where(index[:, None] >= 0, rows[index], np.nan)
 
 
 def _read_colors(rows: Sequence[Sequence[float]]) -> NDArray[np.uint8] | None:
-    """Return the colours (n, 3) of vertices, of which OBJ files have 0 to 1 or 0 to 255."""
+    """Return vertex colours (n, 3) from values in 0 to 1 or 0 to 255; None without."""
     if not any(len(row) >= 6 for row in rows):
         return None
-    nothing = (np.nan,) * 3
-    shares = np.array([row[3:6] if len(row) >= 6 else nothing for row in rows], np.float64)
-    most = 255.0 if np.nanmax(shares) > 1 else 1.0
-    return np.round(np.nan_to_num(shares / most, nan=0.8).clip(0, 1) * 255).astype(np.uint8)
+    missing = (np.nan,) * 3
+    channels = np.array([row[3:6] if len(row) >= 6 else missing for row in rows], np.float64)
+    max_value = 255.0 if np.nanmax(channels) > 1 else 1.0
+    return np.round(np.nan_to_num(channels / max_value, nan=0.8).clip(0, 1) * 255).astype(np.uint8)
 
 
 class _ObjText:
-    """What the lines of an OBJ file hold.
+    """Parsed statements of an OBJ file.
 
     Attributes:
-        numbers: rows of numbers by the statement that gives them: v, vt, vn.
-        faces: number of the corner, face after face.
-        counts: corners of each face.
-        groups: number of the material of each face.
-        names: number of each material by its name.
-        libraries: names of MTL files.
+        numbers: Rows of numbers by statement (v, vt, vn).
+        faces: Corner indices of all faces, concatenated.
+        counts: Number of corners of each face.
+        groups: Material index of each face.
+        names: Material index by name.
+        libraries: Names of MTL files.
     """
 
     def __init__(self, place: FileLocation) -> None:
@@ -137,10 +139,10 @@ class _ObjText:
         self._line, self._group, self._short = 0, 0, 0
         self._corners: dict[tuple[int, int, int], int] = {}
         self._corner_lines: list[int] = []
-        self._tokens: dict[str, int] = {}  # corners by the words that are none of relative numbers
+        self._tokens: dict[str, int] = {}  # corner by word, absolute indices only
 
     def parse(self, text: str) -> None:
-        """Read all lines."""
+        """Parse all lines."""
         statements: dict[str, Callable[[str], None]] = {
             "f": self._parse_face, "fo": self._parse_face, "usemtl": self._parse_usemtl, "mtllib": self._parse_mtllib,
         }  # fmt: skip
@@ -151,24 +153,26 @@ class _ObjText:
             elif key in statements:
                 statements[key](rest)
         if self._short:
-            warn(self._path, f"{self._short} of its faces have fewer than three corners. They are left out.")  # fmt: skip
+            warn(self._path, f"{self._short} faces with fewer than three corners are ignored.")  # fmt: skip
 
     def check_corners(self) -> Indices:
-        """Return the numbers (n, 3) of vertex, texture coordinate and normal of each corner; -1: none.
+        """Return the vertex, texture coordinate and normal index (n, 3) of each corner; -1 without.
 
         Raises:
-            InputError: one of them is not there, or a vertex lies nowhere.
+            InputError: An index is out of range, or a vertex is not finite.
         """
         corners = np.array([*self._corners], np.int64).reshape(-1, 3)
         counts = [len(rows) for rows in self.numbers.values()]
-        for wrong in np.argwhere(corners >= counts)[:1]:
-            row, kind = wrong.tolist()
-            problem = f"a face names {_KINDS[kind]} {corners[row, kind] + 1} of {counts[kind]}."
+        for invalid in np.argwhere(corners >= counts)[:1]:
+            row, kind = invalid.tolist()
+            problem = f"a face refers to {_KINDS[kind]} {corners[row, kind] + 1} of {counts[kind]}."
             raise self._error(problem, self._corner_lines[row])
         vertices = _to_array(self.numbers["v"], 3, 0.0)[corners[:, 0]]
         for row in np.flatnonzero(~np.isfinite(vertices).all(axis=1))[:1]:
-            place = ", ".join(f"{c:g}" for c in vertices[row])
-            raise self._error(f"a vertex lies at ({place}).", self._vertex_lines[corners[row, 0]])
+            coordinates = ", ".join(f"{c:g}" for c in vertices[row])
+            raise self._error(
+                f"a vertex is not finite: ({coordinates}).", self._vertex_lines[corners[row, 0]]
+            )
         return corners
 
     def _error(self, problem: str, line: int | None = None) -> InputError:
@@ -176,14 +180,14 @@ class _ObjText:
 
     def _parse_row(self, key: str, rest: str) -> None:
         words = rest.partition("#")[0].split()
-        least = {"v": 3, "vt": 1, "vn": 3}[key]
+        min_count = {"v": 3, "vt": 1, "vn": 3}[key]
         try:
             row = tuple(map(float, words[:7]))
         except ValueError:
             row = ()
-        if len(row) < least:
+        if len(row) < min_count:
             shown = " ".join(words)[:60]
-            raise self._error(f"'{key}' takes {least} numbers or more (found '{shown}').")
+            raise self._error(f"'{key}' needs at least {min_count} numbers (found '{shown}').")
         self.numbers[key].append(row)
         if key == "v":
             self._vertex_lines.append(self._line)
@@ -200,20 +204,22 @@ class _ObjText:
         self.groups.append(self._group)
 
     def _parse_corner(self, word: str) -> int:
-        """Return the number of a corner that is written for the first time."""
+        """Parse a corner that is not cached, and return its index."""
         parts = word.split("/")
         try:
-            told = [int(part) if part else None for part in parts]
+            indices = [int(part) if part else None for part in parts]
         except ValueError:
-            told = []
-        if not 1 <= len(told) <= 3 or told[0] is None:
-            raise self._error(f"a face takes corners as 1, 1/1, 1//1 or 1/1/1 (found '{word[:40]}').")  # fmt: skip
-        told += [None] * (3 - len(told))
-        found = [
+            indices = []
+        if not 1 <= len(indices) <= 3 or indices[0] is None:
+            raise self._error(f"a corner must have the form 1, 1/1, 1//1 or 1/1/1 (found '{word[:40]}').")  # fmt: skip
+        indices += [None] * (3 - len(indices))
+        resolved = [
             self._resolve_index(kind, index, len(rows))
-            for kind, index, rows in zip(_KINDS, told, self.numbers.values(), strict=True)
+            for kind, index, rows in zip(_KINDS, indices, self.numbers.values(), strict=True)
         ]
-        number = self._corners.setdefault((found[0], found[1], found[2]), len(self._corners))
+        number = self._corners.setdefault(
+            (resolved[0], resolved[1], resolved[2]), len(self._corners)
+        )
         if number == len(self._corner_lines):
             self._corner_lines.append(self._line)
         if "-" not in word:
@@ -221,11 +227,11 @@ class _ObjText:
         return number
 
     def _resolve_index(self, kind: str, index: int | None, count: int) -> int:
-        """Return an index from 0; -1 of none. Negative ones count back from the last line before."""
+        """Return a zero-based index; -1 if missing. Negative indices count back from the current line."""
         if index is None:
             return -1
         if index == 0 or index > _MAX_INDEX or index < -count:
-            raise self._error(f"a face names {kind} {index}; there are {count} before it.")
+            raise self._error(f"a face refers to {kind} {index}; {count} are defined before it.")
         return index - 1 if index > 0 else count + index
 
     def _parse_usemtl(self, rest: str) -> None:
@@ -234,17 +240,17 @@ class _ObjText:
     def _parse_mtllib(self, rest: str) -> None:
         name = rest.strip()
         is_one = not name or self._place.find_companion(name) is not None
-        self.libraries += [name] if is_one else [one.strip() for one in _LIBRARIES.split(name)]
+        self.libraries += [name] if is_one else [n.strip() for n in _LIBRARIES.split(name)]
 
 
 def _join_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the number and the words of each line; lines that end in a backslash go on in the next."""
-    before = ""
+    """Yield number and text of each non-empty line; join lines that end in a backslash."""
+    prefix = ""
     for number, line in enumerate(text.split("\n"), 1):
-        whole = before + line
-        if whole.endswith("\\") and not whole.lstrip().startswith(("#", "usemtl", "mtllib")):
-            before = whole[:-1] + " "
+        joined = prefix + line
+        if joined.endswith("\\") and not joined.lstrip().startswith(("#", "usemtl", "mtllib")):
+            prefix = joined[:-1] + " "
             continue
-        before = ""
-        if whole and not whole.isspace():
-            yield number, whole.replace("\t", " ").strip()
+        prefix = ""
+        if joined and not joined.isspace():
+            yield number, joined.replace("\t", " ").strip()

@@ -1,4 +1,4 @@
-"""Materials of OBJ put on its meshes."""
+"""Materials of OBJ files."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sim2cam.assets.mesh_files.companions import CompanionFiles, decode_image, is_absent
+from sim2cam.assets.mesh_files.companions import CompanionFiles, decode_text, format_missing_file
 from sim2cam.assets.mesh_files.mtl import MtlMaterial, read_materials
-from sim2cam.assets.mesh_files.raw_mesh import warn, warn_unused
+from sim2cam.assets.mesh_files.raw_mesh import format_unused_images, warn
 from sim2cam.assets.mesh_files.submesh import Submesh
 
 
 def read_libraries(
     names: Sequence[str], used: Sequence[str], files: CompanionFiles
 ) -> dict[str, MtlMaterial]:
-    """Return the materials of MTL files by their names; warn of what is missing.
+    """Read the materials of MTL files by name; warn about missing files and materials.
 
     Args:
-        names: of the files.
-        used: names of the materials that faces have.
-        files: the mesh file and its companions.
+        names: Names of the MTL files.
+        used: Names of the materials in use.
+        files: Mesh file and companions.
     """
-    found: dict[str, MtlMaterial] = {}
+    materials: dict[str, MtlMaterial] = {}
     has_all = True
     for name in dict.fromkeys(names):
         data = files.read_optional(name)
         if data is None:
             has_all = False
-            warn(files.path, f"{is_absent(name)} It is left out.")
+            warn(files.path, f"{format_missing_file(name)} It is ignored.")
         else:
-            found |= read_materials(decode_image(data), files.path)
-    lost = [name for name in used if name and name not in found]
-    if lost and names and has_all:
-        warn(files.path, f"its material '{lost[0][:60]}' is in none of its MTL files.")
-    return found
+            materials |= read_materials(decode_text(data), files.path)
+    missing = [name for name in used if name and name not in materials]
+    if missing and names and has_all:
+        warn(files.path, f"material '{missing[0][:60]}' is missing in the MTL files.")
+    return materials
 
 
 class ObjMaterials:
-    """Materials put on meshes; each image is read once."""
+    """Materials of an OBJ file; each image is read once."""
 
     def __init__(self, files: CompanionFiles) -> None:
         self._files = files
@@ -47,30 +47,28 @@ class ObjMaterials:
         self._warned: set[str] = set()
 
     def apply(self, part: Submesh, material: MtlMaterial | None) -> Submesh:
-        """Return a mesh with a material, if it has one; warn of what is not drawn."""
+        """Add a material to a submesh; warn about unsupported features."""
         if material is None:
             return replace(part, uvs=None)
         self._unused_images += material.unused_images
         if material.is_transparent:
-            self._warn("has materials that let light through. They are drawn opaque.")
-        if material.has_uv_transform:
-            self._warn(
-                f"its pictures are drawn without '{material.has_uv_transform}', which is not known."
-            )
+            self._warn("has transparent materials. They are rendered opaque.")
+        if material.uv_transform:
+            self._warn(f"the image option '{material.uv_transform}' is not supported and ignored.")
         image = self._get_image(material.image) if material.image else None
         if image is not None and part.uvs is None:
-            self._warn(f"its image '{material.image}' is left out: faces that it is for have no texture coordinates.")  # fmt: skip
+            self._warn(f"image '{material.image}' is ignored: its faces have no texture coordinates.")  # fmt: skip
             image = None
         paint = part.vertex_colors
         if paint is not None and material.color and (paint == 255).all():
-            paint = None  # as some programs write where nothing is painted
+            paint = None  # some exporters write white for unpainted vertices
         uvs = None if image is None else part.uvs
         return replace(part, uvs=uvs, image=image, vertex_colors=paint, color=material.color)
 
     def report_unused(self) -> None:
-        """Warn of images that are for anything but colour."""
+        """Warn about unused images."""
         if names := [*dict.fromkeys(self._unused_images)]:
-            self._warn(warn_unused(names))
+            self._warn(format_unused_images(names))
 
     def _get_image(self, name: str) -> Any:
         if name not in self._images:

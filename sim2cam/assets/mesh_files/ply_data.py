@@ -1,4 +1,4 @@
-"""PLY: its header, and the elements behind it as text or as bytes."""
+"""Parser of PLY headers and of text and binary elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_HEADER_BYTES = 2**16
 
 @dataclass(frozen=True)
 class Property:
-    """A property of an element: its kind as numpy has it, and that of its count if it is a list."""
+    """Property of an element: NumPy type, and the type of the count if it is a list."""
 
     name: str
     kind: str
@@ -36,11 +36,11 @@ class Property:
 
 @dataclass(frozen=True, eq=False)
 class ListColumn:
-    """A list for each row of an element.
+    """Lists of variable length, one for each row of an element.
 
     Attributes:
-        values: (k,) of all rows, one after another.
-        counts: (n,) values of each row.
+        values: Concatenated values (k,) of all rows.
+        counts: Number of values (n,) of each row.
     """
 
     values: Numbers
@@ -49,13 +49,13 @@ class ListColumn:
 
 @dataclass
 class Element:
-    """An element of a PLY file.
+    """Element of a PLY file.
 
     Attributes:
-        count: rows of it.
-        properties: as the header has them.
-        columns: values (n,) of each property by its name.
-        lists: those of properties that are lists.
+        count: Number of rows.
+        properties: Properties in file order.
+        columns: Values (n,) of scalar properties by name.
+        lists: Values of list properties by name.
     """
 
     count: int
@@ -66,25 +66,25 @@ class Element:
 
 @dataclass(frozen=True)
 class PlyData:
-    """What a PLY file holds: elements by their names, and its comments."""
+    """Content of a PLY file: elements by name, and comments."""
 
     elements: dict[str, Element]
     comments: tuple[str, ...]
 
 
 def read_ply_data(data: bytes, path: Path) -> PlyData:
-    """Return what a PLY file holds.
+    """Parse a PLY file.
 
     Raises:
-        InputError: the header breaks the format, or the file ends early; names the line.
+        InputError: The header is invalid, or the file is truncated.
     """
     end = _END_HEADER.search(
         data[:_MAX_HEADER_BYTES].replace(b"\r\n", b"\n\n").replace(b"\r", b"\n")
     )
     if not data[:3].lower() == b"ply":
-        raise InputError(path, "no PLY: its first line is not 'ply'.")
+        raise InputError(path, "not PLY: the first line is not 'ply'.")
     if end is None:
-        raise InputError(path, "no whole PLY: its header has no line 'end_header'.")
+        raise InputError(path, "the PLY header has no line 'end_header'.")
     start = end.end() + (data[end.end() - 1 : end.end() + 1] == b"\r\n")
     header = data[:start].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     order, elements, comments = _parse_header(header.split("\n"), path)
@@ -101,40 +101,42 @@ def _parse_header(lines: list[str], path: Path) -> tuple[str, dict[str, Element]
     elements: dict[str, Element] = {}
     comments: list[str] = []
     order: str | None = None
-    last: Element | None = None
+    current: Element | None = None
     for number, line in enumerate(lines[1:], 2):
         match line.split():
             case ["format", word, *_] if word in _FORMATS:
                 order = _FORMATS[word]
             case ["element", name, count] if count.isdecimal() and name not in elements:
-                last = elements[name] = Element(int(count[:19]))
-            case ["property", *_, name] if last and any(p.name == name for p in last.properties):
-                raise InputError(path, f"line {number}: a second property '{name[:40]}'.")
-            case ["property", "list", size, kind, name] if last and {size, kind} <= {*_KINDS}:
-                last.properties.append(Property(name, _KINDS[kind], _KINDS[size]))
-            case ["property", kind, name] if last and kind in _KINDS:
-                last.properties.append(Property(name, _KINDS[kind]))
+                current = elements[name] = Element(int(count[:19]))
+            case ["property", *_, name] if current and any(
+                p.name == name for p in current.properties
+            ):
+                raise InputError(path, f"line {number}: duplicate property '{name[:40]}'.")
+            case ["property", "list", size, kind, name] if current and {size, kind} <= {*_KINDS}:
+                current.properties.append(Property(name, _KINDS[kind], _KINDS[size]))
+            case ["property", kind, name] if current and kind in _KINDS:
+                current.properties.append(Property(name, _KINDS[kind]))
             case ["comment" | "obj_info", *_]:
                 comments.append(line.strip().partition(" ")[2])
             case [] | ["end_header"]:
                 pass
             case _:
                 shown = line.strip()[:60]
-                raise InputError(path, f"line {number}: '{shown}' is no line of a PLY header.")
+                raise InputError(path, f"line {number}: '{shown}' is not a valid PLY header line.")
     if order is None:
-        raise InputError(path, "no whole PLY: its header does not name the format.")
+        raise InputError(path, "the PLY header does not define the format.")
     return order, elements, tuple(comments)
 
 
-def _truncated(path: Path, name: str, element: Element) -> InputError:
+def _make_truncation_error(path: Path, name: str, element: Element) -> InputError:
     return InputError(
         path,
-        f"it ends early: not all of its {element.count} of '{name}' are there. Export it again.",
+        f"the file is truncated: '{name}' has fewer than {element.count} rows. Export it again.",
     )
 
 
 class _TextReader:
-    """The elements of a PLY file of text."""
+    """Reader of the elements of a text PLY file."""
 
     def __init__(self, data: bytes, start: int, path: Path) -> None:
         self._path, self._position = path, 0
@@ -142,40 +144,40 @@ class _TextReader:
         try:
             self._numbers = np.array(words, "S").astype(np.float64) if words else np.zeros(0)
         except ValueError:
-            raise _bad_line(data, start, path) from None
+            raise _make_number_error(data, start, path) from None
 
     def read_element(self, name: str, element: Element) -> None:
-        """Read all rows of an element; raises as ``read_ply_data`` does."""
+        """Read all rows of an element; raises like ``read_ply_data``."""
         if element.count * len(element.properties) > len(self._numbers) - self._position:
-            raise _truncated(self._path, name, element)
+            raise _make_truncation_error(self._path, name, element)
         starts = self._find_row_starts(name, element)
-        for at, wanted in zip(starts, element.properties, strict=True):
-            if not wanted.count_kind:
-                element.columns[wanted.name] = self._numbers[at]
+        for start, prop in zip(starts, element.properties, strict=True):
+            if not prop.count_kind:
+                element.columns[prop.name] = self._numbers[start]
                 continue
-            counts = self._numbers[at].astype(np.int64)
-            first = np.repeat(at + 1 - (np.cumsum(counts) - counts), counts)
+            counts = self._numbers[start].astype(np.int64)
+            first = np.repeat(start + 1 - (np.cumsum(counts) - counts), counts)
             values = self._numbers[first + np.arange(len(first))]
-            element.lists[wanted.name] = ListColumn(values, counts)
+            element.lists[prop.name] = ListColumn(values, counts)
 
     def _find_row_starts(self, name: str, element: Element) -> NDArray[np.int64]:
-        """Return where each property (k, n) of each row begins."""
-        numbers, at = self._numbers, self._position
-        if not any(one.count_kind for one in element.properties):
+        """Return the start (k, n) of each property in each row."""
+        numbers, position = self._numbers, self._position
+        if not any(p.count_kind for p in element.properties):
             width = len(element.properties)
             self._position += element.count * width
-            return at + np.arange(width)[:, None] + width * np.arange(element.count)
+            return position + np.arange(width)[:, None] + width * np.arange(element.count)
         starts = np.zeros((element.count, len(element.properties)), np.int64)
         try:
             for row in range(element.count):
-                for column, wanted in enumerate(element.properties):
-                    starts[row, column] = at
-                    at += 1 + (_parse_count(numbers[at]) if wanted.count_kind else 0)
+                for column, prop in enumerate(element.properties):
+                    starts[row, column] = position
+                    position += 1 + (_parse_count(numbers[position]) if prop.count_kind else 0)
         except (IndexError, ValueError, OverflowError):
-            at = len(numbers) + 1
-        if at > len(numbers):
-            raise _truncated(self._path, name, element)
-        self._position = at
+            position = len(numbers) + 1
+        if position > len(numbers):
+            raise _make_truncation_error(self._path, name, element)
+        self._position = position
         return starts.T
 
 
@@ -185,8 +187,8 @@ def _parse_count(number: float) -> int:
     return int(number)
 
 
-def _bad_line(data: bytes, start: int, path: Path) -> InputError:
-    """Return the error for the first line with a word that is not a number."""
+def _make_number_error(data: bytes, start: int, path: Path) -> InputError:
+    """Return the error for the first word that is not a number."""
     first = data[:start].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
     body = data[start:].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     for number, line in enumerate(body.split(b"\n"), first):
@@ -195,56 +197,56 @@ def _bad_line(data: bytes, start: int, path: Path) -> InputError:
                 float(word)
             except ValueError:
                 shown = word[:40].decode("utf-8", "replace")
-                return InputError(path, f"line {number}: '{shown}' is no number.")
-    return InputError(path, "a word behind its header is no number.")
+                return InputError(path, f"line {number}: '{shown}' is not a number.")
+    return InputError(path, "a value after the header is not a number.")
 
 
 class _BinaryReader:
-    """The elements of a binary PLY file."""
+    """Reader of the elements of a binary PLY file."""
 
     def __init__(self, data: bytes, start: int, order: str, path: Path) -> None:
         self._data, self._position, self._order, self._path = data, start, order, path
 
     def read_element(self, name: str, element: Element) -> None:
-        """Read all rows of an element; raises as ``read_ply_data`` does."""
+        """Read all rows of an element; raises like ``read_ply_data``."""
         if not element.count or not element.properties:
             return
         try:
             if not self._read_fixed_rows(element):
                 self._read_row_by_row(element)
         except (struct.error, ValueError):
-            raise _truncated(self._path, name, element) from None
+            raise _make_truncation_error(self._path, name, element) from None
 
     def _read_fixed_rows(self, element: Element) -> bool:
-        """Read rows whose lists are all as long as those of the first; return whether they are."""
+        """Read rows at once if all lists have equal lengths; return whether they have."""
         at, parts = self._position, []
-        for wanted in element.properties:
-            kind = self._order + wanted.kind
-            if not wanted.count_kind:
-                parts.append((wanted.name, kind, 1))
+        for prop in element.properties:
+            kind = self._order + prop.kind
+            if not prop.count_kind:
+                parts.append((prop.name, kind, 1))
                 at += np.dtype(kind).itemsize
                 continue
-            size = self._order + wanted.count_kind
-            (count,) = struct.unpack_from(self._order + _CODES[wanted.count_kind], self._data, at)
-            parts += [(f"{wanted.name}/count", size, 1), (wanted.name, kind, max(0, int(count)))]
+            size = self._order + prop.count_kind
+            (count,) = struct.unpack_from(self._order + _CODES[prop.count_kind], self._data, at)
+            parts += [(f"{prop.name}/count", size, 1), (prop.name, kind, max(0, int(count)))]
             at += np.dtype(size).itemsize + np.dtype(kind).itemsize * max(0, int(count))
             if at > len(self._data):
                 raise ValueError
         row = np.dtype([(name, kind, (count,)) for name, kind, count in parts])
         if row.itemsize * element.count > len(self._data) - self._position:
-            if any(one.count_kind for one in element.properties):
+            if any(p.count_kind for p in element.properties):
                 return False
             raise ValueError
         table = np.frombuffer(self._data, row, element.count, self._position)
-        lists = {one.name for one in element.properties if one.count_kind}
+        lists = {p.name for p in element.properties if p.count_kind}
         if any((table[f"{name}/count"] != table[f"{name}/count"][0]).any() for name in lists):
             return False
-        for one in element.properties:
-            if one.name in lists:
-                counts = table[f"{one.name}/count"][:, 0].astype(np.int64)
-                element.lists[one.name] = ListColumn(table[one.name].ravel(), counts)
+        for prop in element.properties:
+            if prop.name in lists:
+                counts = table[f"{prop.name}/count"][:, 0].astype(np.int64)
+                element.lists[prop.name] = ListColumn(table[prop.name].ravel(), counts)
             else:
-                element.columns[one.name] = table[one.name][:, 0]
+                element.columns[prop.name] = table[prop.name][:, 0]
         self._position += row.itemsize * element.count
         return True
 
@@ -253,22 +255,24 @@ class _BinaryReader:
         counts: list[list[int]] = [[] for _ in element.properties]
         at, data, order = self._position, self._data, self._order
         for _ in range(element.count):
-            for column, wanted in enumerate(element.properties):
+            for column, prop in enumerate(element.properties):
                 count = 1
-                if wanted.count_kind:
-                    code = _CODES[wanted.count_kind]
+                if prop.count_kind:
+                    code = _CODES[prop.count_kind]
                     count = int(struct.unpack_from(order + code, data, at)[0])
                     at += struct.calcsize(order + code)
                 if not 0 <= count <= len(data) - at:
                     raise ValueError
-                form = f"{order}{count}{_CODES[wanted.kind]}"
-                values[column] += struct.unpack_from(form, data, at)
+                format_string = f"{order}{count}{_CODES[prop.kind]}"
+                values[column] += struct.unpack_from(format_string, data, at)
                 counts[column].append(count)
-                at += struct.calcsize(form)
-        for column, wanted in enumerate(element.properties):
-            found = np.array(values[column], wanted.kind)
-            if wanted.count_kind:
-                element.lists[wanted.name] = ListColumn(found, np.array(counts[column], np.int64))
+                at += struct.calcsize(format_string)
+        for column, prop in enumerate(element.properties):
+            column_values = np.array(values[column], prop.kind)
+            if prop.count_kind:
+                element.lists[prop.name] = ListColumn(
+                    column_values, np.array(counts[column], np.int64)
+                )
             else:
-                element.columns[wanted.name] = found
+                element.columns[prop.name] = column_values
         self._position = at

@@ -1,4 +1,4 @@
-"""Meshes as files have them, before they are brought into our form."""
+"""Raw meshes as read from files, and operations on them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 GREY = (204, 204, 204, 255)
-"""sRGB of what has no colour in a file where other things have one."""
+"""Colour (sRGB) of submeshes without one, if other submeshes have colours."""
 
 
 @dataclass(frozen=True, eq=False)
 class RawMesh:
-    """A mesh as the file has it.
+    """Mesh as read from a file.
 
     Attributes:
-        vertices: (n, 3).
-        faces: (m, 3).
-        normals: (n, 3); None without.
-        uvs: (n, 2), v upwards; None without a picture.
-        image: as Pillow opened it.
-        vertex_colors: sRGB (n, 3) of the vertices; None without.
-        parts: (n,) number of the part that each vertex belongs to, from 1.
+        vertices: Positions (n, 3).
+        faces: Vertex indices (m, 3).
+        normals: Vertex normals (n, 3); None without.
+        uvs: Texture coordinates (n, 2), v up; None without an image.
+        image: Pillow image; None without.
+        vertex_colors: sRGB (n, 3); None without.
+        parts: Part number (n,) of each vertex, from 1.
     """
 
     vertices: Floats
@@ -44,48 +44,48 @@ class RawMesh:
 
 
 def weld(vertices: Floats, faces: Indices) -> Any:
-    """Return a mesh as trimesh has it, with one vertex a place."""
+    """Return a trimesh mesh with duplicate vertices merged."""
     import trimesh
 
-    places, place = np.unique(vertices, axis=0, return_inverse=True)
-    return trimesh.Trimesh(places, place.ravel()[faces], process=False)
+    positions, index = np.unique(vertices, axis=0, return_inverse=True)
+    return trimesh.Trimesh(positions, index.ravel()[faces], process=False)
 
 
 def split_vertices(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
-    """Return the mesh with a vertex of its own for each group of faces (m,) that meets there."""
+    """Split vertices that are shared by several groups of faces (m,)."""
     corners = np.stack([raw.faces.ravel(), np.repeat(group, 3)], axis=1)
-    found, corner = np.unique(corners, axis=0, return_inverse=True)
-    old = found[:, 0]
+    unique_corners, corner = np.unique(corners, axis=0, return_inverse=True)
+    source = unique_corners[:, 0]
     return replace(
         raw,
-        vertices=raw.vertices[old],
+        vertices=raw.vertices[source],
         faces=corner.reshape(-1, 3).astype(np.int64),
-        normals=None if raw.normals is None else raw.normals[old],
-        uvs=None if raw.uvs is None else raw.uvs[old],
-        vertex_colors=None if raw.vertex_colors is None else raw.vertex_colors[old],
-        parts=raw.parts[old],
+        normals=None if raw.normals is None else raw.normals[source],
+        uvs=None if raw.uvs is None else raw.uvs[source],
+        vertex_colors=None if raw.vertex_colors is None else raw.vertex_colors[source],
+        parts=raw.parts[source],
     )
 
 
 def compute_face_normals(raw: RawMesh) -> Floats:
-    """Return the normals (m, 3) of the faces, twice as long as their areas."""
+    """Return the face normals (m, 3); their length is twice the area."""
     a, b, c = raw.vertices[raw.faces].swapaxes(0, 1)
     return np.cross(b - a, c - a)
 
 
 def normalize(vectors: Floats, fallback: Floats) -> Floats:
-    """Return vectors (n, 3) with length 1; others for those that have none."""
+    """Normalize vectors (n, 3); replace zero vectors by ``fallback``."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.where(lengths > 0, vectors / np.where(lengths > 0, lengths, 1), fallback)
 
 
 def warn(path: Path, flaw: str) -> None:
-    """Warn of a flaw of a file that was mended."""
+    """Issue a RepairWarning about a file."""
     warnings.warn(f"{path}: {flaw}", RepairWarning, stacklevel=2)
 
 
-def warn_unused(names: Sequence[str]) -> str:
-    """Return that images are not drawn, as a sentence."""
+def format_unused_images(names: Sequence[str]) -> str:
+    """Return the message for unused images."""
     shown = ", ".join(f"'{name[:60]}'" for name in names[:3])
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"its images {shown}{more} are not used: only images of colours are."
+    return f"images {shown}{more} are ignored: only colour images are supported."

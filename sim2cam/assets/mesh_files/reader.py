@@ -1,4 +1,4 @@
-"""Mesh files, opened: which kinds can be read, from what, and what is refused before it is."""
+"""Entry points for reading mesh files, with checks and source hashes."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from sim2cam.errors import InputError
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".dae")
 MODEL_SUFFIXES = (".urdf", ".sdf", ".mjcf", ".xml")
-"""Files of links and joints, which name meshes."""
+"""Suffixes of articulated models, which refer to meshes."""
 SUFFIXES = (*MESH_SUFFIXES, *MODEL_SUFFIXES)
-"""All files of shapes that can be read."""
+"""Suffixes of all supported files."""
 
-_BROKEN = (
+_READER_ERRORS = (
     ValueError, LookupError, TypeError, AttributeError, AssertionError, EOFError, OSError,
     RuntimeError, ArithmeticError, ImportError,
 )  # fmt: skip
-"""What damaged files raise where a reader does not foresee their flaw."""
+"""Exceptions that damaged files cause in readers."""
 _MAX_COORDINATE = 1e15
-_MIN_EXTENT = 1e-6  # of normals that have a direction
+_MIN_EXTENT = 1e-6  # minimum length of a valid normal
 
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """What a mesh was read from.
+    """Files from which a mesh was read.
 
     Attributes:
-        hashes: SHA-256 of each file, by its path from the folder of the first, which is the mesh.
-        missing: names of files that were not there.
+        hashes: SHA-256 of each file by its path relative to the mesh's folder; the mesh comes first.
+        missing: Names of missing files.
     """
 
     hashes: Mapping[str, str]
     missing: tuple[str, ...]
 
     def compute_digest(self) -> str:
-        """Return a SHA-256 over all of them, and over what takes concave solids apart here."""
-        facts = [get_decomposer(), *self.hashes.items()]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        """Return the SHA-256 over all files and the name of the decomposition library."""
+        entries = [get_decomposer(), *self.hashes.items()]
+        return hashlib.sha256(json.dumps(entries).encode()).hexdigest()
 
 
 def hash_file(path: Path) -> str:
@@ -64,15 +64,15 @@ def hash_file(path: Path) -> str:
 def read_raw_mesh(
     path: Path, max_faces: int, root: Path | None = None
 ) -> tuple[RawMesh, SourceFiles]:
-    """Return all that a mesh file draws as one mesh, and what it was read from.
+    """Read a mesh file as one mesh, with its sources.
 
     Args:
-        path: of the file.
-        max_faces: with more triangles it is refused.
-        root: the folder that holds all that it may name; its own without.
+        path: Mesh file.
+        max_faces: Maximum number of triangles.
+        root: Folder that contains all companion files; default: the folder of the file.
 
     Raises:
-        InputError: the file is missing, damaged, too large, of another kind, or has no faces or more
+        InputError: The file is missing, damaged, too large or not supported, or has no faces or more
             than ``max_faces``.
     """
     solids, sources = read_solids(path, max_faces, root)
@@ -83,23 +83,23 @@ def read_raw_mesh(
 def read_solids(
     path: Path, max_faces: int, root: Path | None = None, *, colored: bool = True
 ) -> tuple[list[Submesh], SourceFiles]:
-    """Return all meshes that a mesh file draws, and what they were read from.
+    """Read the submeshes of a mesh file, with its sources.
 
     Args:
-        path: of the file.
-        max_faces: with more triangles it is refused.
-        root: the folder that holds all that it may name; its own without.
-        colored: whether its colours are read, and the files that hold them.
+        path: Mesh file.
+        max_faces: Maximum number of triangles.
+        root: Folder that contains all companion files; default: the folder of the file.
+        colored: Whether to read colours and the files that hold them.
 
     Raises:
-        InputError: as ``read_raw_mesh``.
+        InputError: As ``read_raw_mesh``.
     """
     check_file(path)
     with convert_errors(path):
         files = CompanionFiles(FileLocation(path, path.parent if root is None else root))
         solids = _read_solids(files, max_faces, colored=colored)
         _check_count(sum(len(solid.faces) for solid in solids), max_faces, path)
-        solids = [_check_solid(solid, path) for solid in solids]
+        solids = [_normalize_solid(solid, path) for solid in solids]
     return solids, SourceFiles(files.hashes, tuple(files.missing))
 
 
@@ -118,29 +118,28 @@ def _read_solids(files: CompanionFiles, max_faces: int, *, colored: bool) -> lis
 
 
 def check_file(path: Path) -> None:
-    """Refuse a file that is not there, of another kind, or too large to be opened.
+    """Raise InputError if a file is missing, not supported or too large.
 
     Raises:
-        InputError: saying which.
+        InputError: The file cannot be used.
     """
     if path.suffix.lower() not in SUFFIXES:
-        raise InputError(path, f"no mesh of a kind that can be read ({', '.join(SUFFIXES)}).")
+        raise InputError(path, f"is not in a supported format ({', '.join(SUFFIXES)}).")
     if not path.is_file():
         raise InputError(path, "no such file. Check the path.")
     if path.stat().st_size > MAX_BYTES:
-        raise InputError(path, f"larger than {MAX_BYTES >> 20} MiB. Simplify it.")
+        raise InputError(path, f"is larger than {MAX_BYTES >> 20} MiB. Simplify the mesh.")
 
 
 @contextmanager
 def convert_errors(path: Path) -> Iterator[None]:
-    """Turn what damaged files raise into an InputError that names the file."""
+    """Convert exceptions caused by damaged files to InputError."""
     try:
         with np.errstate(all="ignore"):  # files may hold any numbers
             yield
-    except _BROKEN as error:
+    except _READER_ERRORS as error:
         kind = path.suffix[1:].upper()
-        problem = f"no {kind} that can be read: it is damaged, or not formed as {kind} files are."
-        raise InputError(path, f"{problem} Export it again.") from error
+        raise InputError(path, f"is not a valid {kind} file. Export it again.") from error
 
 
 def _check_count(count: int, max_count: int, path: Path) -> None:
@@ -148,22 +147,23 @@ def _check_count(count: int, max_count: int, path: Path) -> None:
         raise InputError(path, "has no faces.")
     if count > max_count:
         raise InputError(
-            path, f"has {count} faces, more than {max_count}. Simplify it, or raise max_faces."
+            path,
+            f"has {count} faces, more than {max_count}. Simplify the mesh, or raise max_faces.",
         )
 
 
-def _check_solid(solid: Submesh, path: Path) -> Submesh:
-    """Return a mesh with normals of length 1; without them if any has no direction.
+def _normalize_solid(solid: Submesh, path: Path) -> Submesh:
+    """Normalize the normals; drop them if any is invalid.
 
     Raises:
-        InputError: a vertex lies nowhere, or too far away to be reckoned with.
+        InputError: A vertex is not finite or exceeds the coordinate limit.
     """
-    near = (np.abs(solid.vertices) < _MAX_COORDINATE).all(axis=1)
-    for row in np.flatnonzero(~near)[:1]:
-        place = ", ".join(f"{c:g}" for c in solid.vertices[row])
-        raise InputError(path, f"a vertex lies at ({place}).")
+    is_valid = (np.abs(solid.vertices) < _MAX_COORDINATE).all(axis=1)
+    for row in np.flatnonzero(~is_valid)[:1]:
+        coordinates = ", ".join(f"{c:g}" for c in solid.vertices[row])
+        raise InputError(path, f"a vertex is not finite or too far away: ({coordinates}).")
     if solid.normals is None:
         return solid
     length = np.linalg.norm(solid.normals, axis=1, keepdims=True)
-    is_sound = (np.isfinite(length) & (length > _MIN_EXTENT)).all()
-    return replace(solid, normals=solid.normals / length if is_sound else None)
+    has_valid_normals = (np.isfinite(length) & (length > _MIN_EXTENT)).all()
+    return replace(solid, normals=solid.normals / length if has_valid_normals else None)

@@ -1,4 +1,4 @@
-"""Meshes as files have them, one for each material, before they become one."""
+"""Submeshes of a file, one for each material."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Rgb = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Submesh:
-    """A mesh of one material; an image goes before colours of vertices, and these before its colour.
+    """Mesh of one material; the image takes precedence over vertex colours, these over the colour.
 
     Attributes:
-        vertices: (n, 3).
-        faces: (m, 3).
-        normals: (n, 3); None without.
-        uvs: (n, 2), v upwards; None without.
-        image: as Pillow opened it; None without, and without uvs.
-        vertex_colors: sRGB (n, 3) of the vertices; None without.
+        vertices: Positions (n, 3).
+        faces: Vertex indices (m, 3).
+        normals: Vertex normals (n, 3); None without.
+        uvs: Texture coordinates (n, 2), v up; None without.
+        image: Pillow image; None without, or without uvs.
+        vertex_colors: sRGB (n, 3); None without.
         color: sRGB; None without.
     """
 
@@ -36,7 +36,7 @@ class Submesh:
     color: Rgb | None = None
 
     def transform(self, matrix: Floats) -> Submesh:
-        """Return the mesh elsewhere, by a matrix (4, 4); a mirrored one keeps its outside outside."""
+        """Apply a matrix (4, 4); reflections flip the faces to keep them outward."""
         linear = matrix[:3, :3]
         a, b, c = linear
         with np.errstate(all="ignore"):  # files may hold any numbers
@@ -44,30 +44,30 @@ class Submesh:
             sign = -1.0 if (a * cofactors[0]).sum() < 0 else 1.0
             normals = self.normals
             if normals is not None:
-                turned = normals @ (sign * cofactors).T
-                length = np.linalg.norm(turned, axis=1, keepdims=True)
-                normals = np.where(length > 0, turned / length, normals)
+                transformed = normals @ (sign * cofactors).T
+                length = np.linalg.norm(transformed, axis=1, keepdims=True)
+                normals = np.where(length > 0, transformed / length, normals)
             vertices = self.vertices @ linear.T + matrix[:3, 3]
         faces = self.faces[:, ::-1] if sign < 0 else self.faces
         return replace(self, vertices=vertices, faces=faces, normals=normals)
 
     def with_default_color(self, color: Rgb) -> Submesh:
-        """Return the mesh in a colour, if its file gives it none."""
+        """Set the colour if the mesh has no image and no colours."""
         has_own = self.image is not None or self.vertex_colors is not None or self.color is not None
         return self if has_own else replace(self, color=color)
 
     def drop_unused_vertices(self) -> Submesh:
-        """Return the mesh without the vertices that none of its faces names."""
-        used = np.zeros(len(self.vertices), bool)
-        used[self.faces] = True
-        if used.all():
+        """Remove the vertices that no face uses."""
+        is_used = np.zeros(len(self.vertices), bool)
+        is_used[self.faces] = True
+        if is_used.all():
             return self
-        number = np.cumsum(used) - 1
+        new_index = np.cumsum(is_used) - 1
         return replace(
             self,
-            vertices=self.vertices[used],
-            faces=number[self.faces],
-            normals=None if self.normals is None else self.normals[used],
-            uvs=None if self.uvs is None else self.uvs[used],
-            vertex_colors=None if self.vertex_colors is None else self.vertex_colors[used],
+            vertices=self.vertices[is_used],
+            faces=new_index[self.faces],
+            normals=None if self.normals is None else self.normals[is_used],
+            uvs=None if self.uvs is None else self.uvs[is_used],
+            vertex_colors=None if self.vertex_colors is None else self.vertex_colors[is_used],
         )

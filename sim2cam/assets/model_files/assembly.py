@@ -1,4 +1,4 @@
-"""Assembly: a model's links as one mesh, whose parts they are, and as what they collide."""
+"""Assembly of a model's links into one mesh with convex collision parts."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _READERS: dict[str, Callable[[Path], Model]] = {
     ".xml": read_mjcf,
 }
 _BALL_RINGS = (24, 12)
-_MAX_PIECES = 64  # of one collision mesh; what falls into more is no solid
+_MAX_PIECES = 64  # of one collision mesh; more pieces mean a triangle soup
 
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """A model as it looks with all its joints at 0, in the frame of its first link.
+    """Model with all joints at 0, in the frame of the first link.
 
     Attributes:
-        raw: all that is seen of it; part *n* is link *n*, from 1.
-        parts: corners (n, 3) of the convex solids as which it collides, in the frames of their links;
-            none of one link as whose collision the file has nothing, or one mesh in one piece.
-        links: number of the link of each of them, from 1.
-        articulation: its links and joints.
-        mass_kg: of all links; 0 when the file says none.
-        inertias: (m, 4, 4) of each link's mass, as ``geometry.masses`` has them, in its own frame; none
-            where the file does not say what could be.
-        sources: all that it was read from.
+        raw: Visual mesh; part *n* is link *n*, from 1.
+        parts: Vertices (n, 3) of convex collision parts in their link frames; empty for a single link
+            with one connected mesh, which is decomposed later.
+        links: Link number (from 1) of each part.
+        articulation: Links and joints.
+        mass_kg: Total mass; 0 if the file gives none.
+        inertias: Pseudo-inertia matrices (m, 4, 4) of the links in their own frames, see
+            ``geometry.inertia``; empty if the file gives no plausible ones.
+        sources: Files that were read.
     """
 
     raw: RawMesh
@@ -65,98 +65,101 @@ class Assembly:
 
 
 def assemble_model(path: Path, max_faces: int, root: Path | None = None) -> Assembly:
-    """Return the model of a file, with the meshes that it names.
+    """Read a model file with its meshes.
 
     Args:
-        path: of the file.
-        max_faces: of all its meshes.
-        root: the folder that holds all that it may name; its own without.
+        path: Model file.
+        max_faces: Maximum number of triangles of all meshes.
+        root: Folder that contains all companion files; default: the folder of the file.
 
     Raises:
-        InputError: the file, or a mesh that it names, cannot be used, or it has more than
-            ``max_faces`` faces.
+        InputError: The file or one of its meshes is invalid, or there are more than ``max_faces`` faces.
     """
     model = _READERS[path.suffix.lower()](path)
     meshes = _MeshLoader(FileLocation(path, path.parent if root is None else root), max_faces)
-    seen = [meshes.load(link.visuals, colored=True) for link in model.links]
+    visuals = [meshes.load(link.visuals, colored=True) for link in model.links]
     pieces = [
         _split_pieces(meshes.load(link.collisions, colored=False) or solids, path)
-        for link, solids in zip(model.links, seen, strict=True)
+        for link, solids in zip(model.links, visuals, strict=True)
     ]
-    spreads = _compute_inertias(model.links, seen, pieces, path)
+    inertias = _compute_inertias(model.links, visuals, pieces, path)
     if len(pieces) == len(pieces[0]) == 1 and _has_mesh(model.links[0]):
         pieces = [[]]
     names = tuple(link.name for link in model.links)
-    articulation = Articulation(names, model.joints, tuple(map(_compute_box, seen)))
+    articulation = Articulation(names, model.joints, tuple(map(_compute_box, visuals)))
     with convert_errors(path):
-        placed = [
+        placed_solids = [
             solid.transform(matrix)
-            for solids, matrix in zip(seen, articulation.compute_link_matrices(), strict=True)
+            for solids, matrix in zip(visuals, articulation.compute_link_matrices(), strict=True)
             for solid in solids
         ]
-        parts_of = np.repeat(range(1, len(seen) + 1), list(map(len, seen))).tolist()
-        raw = join_solids(placed, path, parts_of)
+        link_numbers = np.repeat(range(1, len(visuals) + 1), list(map(len, visuals))).tolist()
+        raw = join_solids(placed_solids, path, link_numbers)
     masses = [link.inertial.mass_kg for link in model.links if link.inertial.mass_kg is not None]
     if masses and not any(masses):
-        warn(path, "says that it weighs 0 kg. Its mass is assumed instead.")
-    parts = tuple(part for found in pieces for part in found)
+        warn(path, "has a mass of 0 kg. A mass is assumed instead.")
+    parts = tuple(part for link_pieces in pieces for part in link_pieces)
     links = tuple(np.repeat(range(1, len(pieces) + 1), list(map(len, pieces))).tolist())
-    return Assembly(raw, parts, links, articulation, sum(masses), spreads, meshes.get_sources())
+    return Assembly(raw, parts, links, articulation, sum(masses), inertias, meshes.get_sources())
 
 
 class _MeshLoader:
-    """The shapes of one model as meshes; each file is read once."""
+    """Loader of a model's shapes as meshes; each file is read once."""
 
     def __init__(self, place: FileLocation, max_faces: int) -> None:
         self._place, self._path = place, place.path
-        self._most, self._faces = max_faces, 0
+        self._max_faces, self._n_faces = max_faces, 0
         self._read: dict[Path, list[Submesh]] = {}
         self._hashes: dict[str, str] = {self._path.name: hash_file(self._path)}
         self._missing: list[str] = []
 
     def load(self, shapes: tuple[Shape, ...], *, colored: bool) -> list[Submesh]:
-        """Return shapes, placed in the frame of their link; without their colours, if they need none."""
-        found = []
+        """Return shapes as meshes in the link frame, optionally without colours."""
+        meshes = []
         for shape in shapes:
             for solid in self._build_solids(shape, colored=colored):
                 with convert_errors(self._path):
                     placed = solid.transform(shape.pose.matrix())
-                    found.append(
+                    meshes.append(
                         placed if shape.color is None else placed.with_default_color(shape.color)
                     )
-                self._faces += len(solid.faces)
-                if self._faces > 2 * self._most:  # what is seen of it, and as what it collides
-                    problem = f"has more than {self._most} faces. Simplify its meshes."
+                self._n_faces += len(solid.faces)
+                if self._n_faces > 2 * self._max_faces:  # visual and collision meshes
+                    problem = f"has more than {self._max_faces} faces. Simplify the meshes."
                     raise InputError(self._path, problem)
-        return found
+        return meshes
 
     def get_sources(self) -> SourceFiles:
-        """Return all that was read."""
+        """Return the files that were read."""
         return SourceFiles(self._hashes, tuple(self._missing))
 
     def _build_solids(self, shape: Shape, *, colored: bool) -> list[Submesh]:
         solid = shape.solid
         if not isinstance(solid, MeshPart):
-            return [_check_solid(solid)]
+            return [_build_primitive(solid)]
         path = find_mesh(solid.name, self._place)
         if path is None:
-            shown = f"the mesh '{solid.name[:80]}', which it names, is not in its folder."
-            raise InputError(self._path, f"{shown} Put it there, or give a folder that holds both.")
+            problem = f"mesh '{solid.name[:80]}' is missing."
+            raise InputError(
+                self._path, f"{problem} Copy it to the folder, or give a folder that contains both."
+            )
         if path not in self._read:
             self._read[path] = self._open(path, colored=colored)
         scale = np.diag([*solid.scale, 1.0])
-        return [one.transform(scale) for one in self._read[path]]
+        return [mesh.transform(scale) for mesh in self._read[path]]
 
     def _open(self, path: Path, *, colored: bool) -> list[Submesh]:
         root = self._place.get_top(path)
-        solids, sources = read_solids(path, self._most, root, colored=colored)
-        beside = Path(self._place.get_relative_path(path.parent))
-        self._hashes |= {os.path.normpath(beside / one): sha for one, sha in sources.hashes.items()}
-        self._missing += [(beside / name).as_posix() for name in sources.missing]
+        solids, sources = read_solids(path, self._max_faces, root, colored=colored)
+        folder = Path(self._place.get_relative_path(path.parent))
+        self._hashes |= {
+            os.path.normpath(folder / name): digest for name, digest in sources.hashes.items()
+        }
+        self._missing += [(folder / name).as_posix() for name in sources.missing]
         return solids
 
 
-def _check_solid(solid: Cuboid | Cylinder | Sphere | Capsule) -> Submesh:
+def _build_primitive(solid: Cuboid | Cylinder | Sphere | Capsule) -> Submesh:
     from trimesh import creation
 
     match solid:
@@ -174,25 +177,25 @@ def _check_solid(solid: Cuboid | Cylinder | Sphere | Capsule) -> Submesh:
 
 
 def _split_pieces(solids: list[Submesh], path: Path) -> list[Floats]:
-    """Return the corners (n, 3) of the hull of each piece of meshes, as simulators take them."""
+    """Return the hull vertices (n, 3) of each connected piece of meshes."""
     from trimesh.graph import connected_component_labels
 
-    found = []
+    parts = []
     with convert_errors(path):
         for solid in solids:
             if not np.isfinite(solid.vertices).all():
-                raise InputError(path, "a vertex of what it collides as lies nowhere.")
-            whole = weld(np.asarray(solid.vertices), np.asarray(solid.faces))
-            group = connected_component_labels(whole.face_adjacency, node_count=len(whole.faces))
+                raise InputError(path, "a vertex of a collision mesh is not finite.")
+            welded = weld(np.asarray(solid.vertices), np.asarray(solid.faces))
+            group = connected_component_labels(welded.face_adjacency, node_count=len(welded.faces))
             count = int(group.max()) + 1
-            pieces = [whole.faces[group == n] for n in range(count if count <= _MAX_PIECES else 0)]
-            hulls = [compute_hull(whole.vertices[np.unique(faces)]) for faces in pieces]
-            thick = [hull.points for hull in hulls if hull.volume > 0]
-            if len(thick) < count:  # surfaces rather than solids
-                hull = compute_hull(whole.vertices)
-                thick = [hull.points] if hull.volume > 0 else []
-            found += thick
-    return found
+            pieces = [welded.faces[group == n] for n in range(count if count <= _MAX_PIECES else 0)]
+            hulls = [compute_hull(welded.vertices[np.unique(faces)]) for faces in pieces]
+            solid_hulls = [hull.points for hull in hulls if hull.volume > 0]
+            if len(solid_hulls) < count:  # open surfaces
+                hull = compute_hull(welded.vertices)
+                solid_hulls = [hull.points] if hull.volume > 0 else []
+            parts += solid_hulls
+    return parts
 
 
 def _compute_inertias(
@@ -201,38 +204,38 @@ def _compute_inertias(
     pieces: Sequence[list[Floats]],
     path: Path,
 ) -> Floats:
-    """Return how the mass of each link is spread (m, 4, 4); none (0, 4, 4) where the file does not say.
+    """Return the pseudo-inertia matrix (m, 4, 4) of each link; empty (0, 4, 4) if the file gives none.
 
-    Where it says what a link's shape could not be, its mass fills that evenly. Masses of links without
-    a shape are left to the others.
+    An implausible inertia is replaced by that of uniform density. Links without a shape get no mass.
     """
-    found, told, doubts = np.zeros((len(links), 4, 4)), False, []
+    inertias, has_given, implausible = np.zeros((len(links), 4, 4)), False, []
     for number, (link, solids, parts) in enumerate(zip(links, visual_parts, pieces, strict=True)):
-        places = [*(np.asarray(solid.vertices, np.float64) for solid in solids), *parts]
-        if not places or not link.inertial.mass_kg:
+        vertices = [*(np.asarray(solid.vertices, np.float64) for solid in solids), *parts]
+        if not vertices or not link.inertial.mass_kg:
             continue
-        even = uniform_inertia(parts or places)
-        found[number] = even * (link.inertial.mass_kg / even[3, 3])
-        spread = link.inertial.compute_inertia()
-        if spread is None:
+        uniform = uniform_inertia(parts or vertices)
+        inertias[number] = uniform * (link.inertial.mass_kg / uniform[3, 3])
+        inertia = link.inertial.compute_inertia()
+        if inertia is None:
             continue
-        if is_plausible_inertia(spread, np.vstack(places), even):
-            found[number], told = spread, True
+        if is_plausible_inertia(inertia, np.vstack(vertices), uniform):
+            inertias[number], has_given = inertia, True
         else:
-            doubts.append(f"'{link.name}'")
-    if doubts:
-        names = ", ".join(doubts[:3]) + (f" and {len(doubts) - 3} more" if doubts[3:] else "")
+            implausible.append(f"'{link.name}'")
+    if implausible:
+        names = ", ".join(implausible[:3]) + (
+            f" and {len(implausible) - 3} more" if implausible[3:] else ""
+        )
         warn(
             path,
-            f"the inertia of {names} is none that such a shape can have. The mass is spread evenly over "
-            "the shape instead.",
+            f"the inertia of {names} is implausible for the shape. Uniform density is assumed instead.",
         )
-    is_even = not told and len(links) == 1
-    return found[:0] if is_even or not found.any() else found
+    is_even = not has_given and len(links) == 1
+    return inertias[:0] if is_even or not inertias.any() else inertias
 
 
 def _has_mesh(link: Link) -> bool:
-    """Return whether a mesh is all that a link collides as, so that it is taken apart as meshes are."""
+    """Return whether the collision shape of a link is a single mesh."""
     shapes = link.collisions or link.visuals
     return len(shapes) == 1 and isinstance(shapes[0].solid, MeshPart)
 

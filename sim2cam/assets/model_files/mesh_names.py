@@ -1,4 +1,4 @@
-"""Where the mesh files lie that models name: beside them, and in packages of ROS."""
+"""Resolution of mesh references in models: relative paths, URIs and ROS packages."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from urllib.parse import unquote
 from sim2cam.assets.mesh_files.companions import FileLocation, find_within
 
 PACKAGES_VARIABLE = "ROS_PACKAGE_PATH"
-"""Environment variable with the folders of ROS packages, which may lie anywhere."""
+"""Environment variable with additional folders of ROS packages."""
 
 _PACKAGE_NAME = re.compile(rb"<name>\s*([^<\s]+)\s*</name>")
 _MAX_BYTES = 2**20
 
 
 def find_mesh(name: str, place: FileLocation) -> Path | None:
-    """Return the mesh file that a model names; None if it is in no folder that may be read.
+    """Resolve a mesh reference of a model; return None if no readable folder contains the file.
 
-    Names are paths from the model's folder, ``file://`` with a whole path, or ``package://NAME/PLACE``
-    and ``model://NAME/PLACE``: PLACE in the folder or ROS package NAME, which lies beside or above the
-    model, or in a folder of ``ROS_PACKAGE_PATH``.
+    Args:
+        name: Relative path, ``file://`` URI with an absolute path, or ``package://NAME/PATH`` or
+            ``model://NAME/PATH``, where NAME is a folder or ROS package next to or above the model, or
+            in ``ROS_PACKAGE_PATH``.
+        place: Location of the model.
     """
     scheme, separator, rest = name.partition("://")
     if not separator:
@@ -31,13 +33,13 @@ def find_mesh(name: str, place: FileLocation) -> Path | None:
         return place.find(unquote(rest))
     if scheme not in ("package", "model"):
         return None
-    spots = ((folder, inner) for folder, inner in _list_candidates(rest, place))
-    found = (place.find_in(folder, inner) for folder, inner in spots)
-    return next((one for one in found if one), None) or _find_in_packages(rest)
+    candidates = ((folder, inner) for folder, inner in _list_candidates(rest, place))
+    paths = (place.find_in(folder, inner) for folder, inner in candidates)
+    return next((path for path in paths if path), None) or _find_in_packages(rest)
 
 
 def _list_candidates(rest: str, place: FileLocation) -> Iterator[tuple[Path, str]]:
-    """Yield folders, and where in them NAME/PLACE may lie; the nearest first."""
+    """Yield candidate folders, nearest first, each with the relative path of the mesh."""
     package, _, inner = rest.partition("/")
     home = place.path.parent
     yield home, rest
@@ -52,22 +54,22 @@ def _list_candidates(rest: str, place: FileLocation) -> Iterator[tuple[Path, str
 
 def _find_in_packages(rest: str) -> Path | None:
     package, _, inner = rest.partition("/")
-    for word in filter(None, os.environ.get(PACKAGES_VARIABLE, "").split(os.pathsep)):
-        folder = Path(os.path.realpath(word))
-        places = [rest, inner] if folder.name == package else [rest]
-        for spot in places:
-            if found := find_within(folder, spot, (folder,)):
-                return found
+    for entry in filter(None, os.environ.get(PACKAGES_VARIABLE, "").split(os.pathsep)):
+        folder = Path(os.path.realpath(entry))
+        relative_paths = [rest, inner] if folder.name == package else [rest]
+        for relative_path in relative_paths:
+            if path := find_within(folder, relative_path, (folder,)):
+                return path
     return None
 
 
 def _read_package_name(folder: Path) -> str:
-    """Return the name that a folder's package.xml gives; empty without."""
+    """Return the package name in a folder's package.xml; empty if missing."""
     path = folder / "package.xml"
     try:
         if not path.is_file() or path.stat().st_size > _MAX_BYTES:
             return ""
-        found = _PACKAGE_NAME.search(path.read_bytes())
+        match = _PACKAGE_NAME.search(path.read_bytes())
     except OSError:
         return ""
-    return found[1].decode("utf-8", "replace") if found else ""
+    return match[1].decode("utf-8", "replace") if match else ""

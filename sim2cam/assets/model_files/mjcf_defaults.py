@@ -1,4 +1,4 @@
-"""Defaults of MJCF: what its classes say of elements that do not say otherwise, written into them."""
+"""Default classes of MJCF, resolved into the attributes of elements."""
 
 from __future__ import annotations
 
@@ -9,76 +9,83 @@ from xml.etree.ElementTree import Element
 from sim2cam.errors import InputError, suggest_name
 
 MAIN = "main"
-"""Class of all that names none."""
+"""Class of elements without a class."""
 
 _BODY_ELEMENTS = ("geom", "joint")
 _ASSET_ELEMENTS = ("material", "mesh")
-_ORIENTATIONS = ("quat", "euler", "axisangle", "xyaxes", "zaxis")  # ways to say the same
+_ORIENTATIONS = (
+    "quat",
+    "euler",
+    "axisangle",
+    "xyaxes",
+    "zaxis",
+)  # alternative attributes for one rotation
 
 Attributes = Mapping[str, str]
 DefaultClass = Mapping[str, Attributes]
-"""Attributes by the tag of the elements that they are of."""
+"""Attributes by element tag."""
 
 
 def apply_defaults(root: Element, path: Path) -> None:
-    """Give geoms, joints, meshes and materials the attributes that their classes have for them.
+    """Write the default attributes of classes into geoms, joints, meshes and materials.
 
-    A class has what that which it lies in has; an element is of the class that it names, or else of
-    the nearest ``childclass`` of the bodies around it, or else of the outermost one.
+    A class inherits from its enclosing class. An element uses its own class, else the nearest
+    ``childclass`` of its parent bodies, else the outermost class.
 
     Args:
-        root: of the file.
-        path: of the file.
+        root: Root element of the file; modified in place.
+        path: Path of the file, for errors.
 
     Raises:
-        InputError: a class has no name or one that is taken, or is named and not there.
+        InputError: A class has no name or a duplicate one, or is missing.
     """
     classes: dict[str, DefaultClass] = {
         MAIN: {tag: {} for tag in (*_BODY_ELEMENTS, *_ASSET_ELEMENTS)}
     }
     for element in root.findall("default"):
-        first = element.get("class", MAIN)
-        classes[MAIN] = classes[first] = _merge_classes(classes[MAIN], element)
-        for name, found in _read_classes(element, classes[MAIN], path):
+        outer_name = element.get("class", MAIN)
+        classes[MAIN] = classes[outer_name] = _merge_classes(classes[MAIN], element)
+        for name, default_class in _read_classes(element, classes[MAIN], path):
             if name in classes:
-                raise InputError(path, f"has the class of defaults '{name}' twice.")
-            classes[name] = found
-    for element, named in (*_apply_to_assets(root), *_apply_to_bodies(root)):
-        if named not in classes:
+                raise InputError(path, f"has a duplicate default class '{name}'.")
+            classes[name] = default_class
+    for element, class_name in (*_list_assets(root), *_list_body_elements(root)):
+        if class_name not in classes:
             raise InputError(
-                path, f"names the class of defaults '{named}'. {suggest_name(named, classes)}."
+                path,
+                f"refers to the missing default class '{class_name}'. {suggest_name(class_name, classes)}.",
             )
-        told = _merge_attributes(classes[named][element.tag], element.attrib)
+        attributes = _merge_attributes(classes[class_name][element.tag], element.attrib)
         element.attrib.clear()
-        element.attrib.update(told)
+        element.attrib.update(attributes)
 
 
 def _read_classes(
-    element: Element, around: DefaultClass, path: Path
+    element: Element, outer_class: DefaultClass, path: Path
 ) -> Iterator[tuple[str, DefaultClass]]:
-    pending = [(inner, around) for inner in element.findall("default")]
+    pending = [(inner, outer_class) for inner in element.findall("default")]
     while pending:
-        one, outer = pending.pop()
-        name = one.get("class")
+        current, parent = pending.pop()
+        name = current.get("class")
         if not name:
-            raise InputError(path, "has a class of defaults without a name.")
-        found = _merge_classes(outer, one)
-        pending += [(inner, found) for inner in one.findall("default")]
-        yield name, found
+            raise InputError(path, "has a default class without a name.")
+        merged = _merge_classes(parent, current)
+        pending += [(inner, merged) for inner in current.findall("default")]
+        yield name, merged
 
 
-def _merge_classes(around: DefaultClass, element: Element) -> dict[str, Attributes]:
-    own = {tag: element.find(tag) for tag in around}
+def _merge_classes(outer_class: DefaultClass, element: Element) -> dict[str, Attributes]:
+    own = {tag: element.find(tag) for tag in outer_class}
     return {
         tag: attributes
-        if (told := own[tag]) is None
-        else _merge_attributes(attributes, told.attrib)
-        for tag, attributes in around.items()
+        if (own_element := own[tag]) is None
+        else _merge_attributes(attributes, own_element.attrib)
+        for tag, attributes in outer_class.items()
     }
 
 
 def _merge_attributes(under: Attributes, over: Attributes) -> dict[str, str]:
-    """Return attributes laid over others; a turn that is told another way is told once."""
+    """Merge attributes; a rotation in ``over`` replaces one in ``under`` in any notation."""
     kept = (
         {name: text for name, text in under.items() if name not in _ORIENTATIONS}
         if any(name in over for name in _ORIENTATIONS)
@@ -87,20 +94,20 @@ def _merge_attributes(under: Attributes, over: Attributes) -> dict[str, str]:
     return {**kept, **over}
 
 
-def _apply_to_assets(root: Element) -> Iterator[tuple[Element, str]]:
-    """Yield the meshes and materials of a file, each with the name of its class."""
+def _list_assets(root: Element) -> Iterator[tuple[Element, str]]:
+    """Yield the meshes and materials of a file, each with its class name."""
     for tag in _ASSET_ELEMENTS:
         for element in root.findall(f"asset/{tag}"):
             yield element, element.get("class", MAIN)
 
 
-def _apply_to_bodies(root: Element) -> Iterator[tuple[Element, str]]:
-    """Yield the geoms and joints of all bodies, each with the name of its class."""
+def _list_body_elements(root: Element) -> Iterator[tuple[Element, str]]:
+    """Yield the geoms and joints of all bodies, each with its class name."""
     pending = [(world, MAIN) for world in root.findall("worldbody")]
     while pending:
-        body, around = pending.pop()
-        nearest = body.get("childclass", around)
+        body, parent_class = pending.pop()
+        body_class = body.get("childclass", parent_class)
         for tag in _BODY_ELEMENTS:
             for element in body.findall(tag):
-                yield element, element.get("class", nearest)
-        pending += [(inner, nearest) for inner in body.findall("body")]
+                yield element, element.get("class", body_class)
+        pending += [(inner, body_class) for inner in body.findall("body")]

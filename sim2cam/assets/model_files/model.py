@@ -1,7 +1,6 @@
-"""Models: links with their shapes, and the joints between them, as files of robots have them.
+"""Articulated models: links with shapes, and the joints between them.
 
-What the formats have in common; each has a module of its own that reads it (``urdf``, ``sdf``,
-``mjcf``). Metres; poses of shapes in the frames of their links.
+Common representation of URDF, SDF and MJCF. Lengths are in metres; shapes are posed in link frames.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ MAX_LINKS = 256
 MAX_SHAPES = 1024
 
 SHAPES = ("box", "cylinder", "sphere", "mesh")
-"""What links of URDF and SDF are made of."""
+"""Shapes of URDF and SDF."""
 TENSOR = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
-"""What URDF and SDF call the moments and products of inertia."""
+"""Names of the moments and products of inertia in URDF and SDF."""
 JOINT_KINDS: dict[str, JointKind] = {
     "fixed": "fixed",
     "revolute": "revolute",
     "continuous": "revolute",
     "prismatic": "prismatic",
 }
-"""How joints move, by what URDF and SDF call them."""
+"""Joint kinds by their names in URDF and SDF."""
 
 
 @dataclass(frozen=True)
 class Capsule:
-    """A cylinder along z with half balls at its ends; its height is that between their middles."""
+    """Cylinder along z with hemispherical ends; the height excludes the hemispheres."""
 
     radius_m: float
     height_m: float
@@ -52,7 +51,7 @@ class Capsule:
 
 @dataclass(frozen=True)
 class MeshPart:
-    """A mesh file by the name that a model has for it, scaled along each axis."""
+    """Reference to a mesh file, with a scale for each axis."""
 
     name: str
     scale: Vec3 = (1.0, 1.0, 1.0)
@@ -60,12 +59,12 @@ class MeshPart:
 
 @dataclass(frozen=True)
 class Shape:
-    """A piece of a link.
+    """Visual or collision shape of a link.
 
     Attributes:
-        solid: what it is.
-        pose: where it is, in the link's frame.
-        color: sRGB; None when the file says none.
+        solid: Primitive or mesh.
+        pose: Pose in the link frame.
+        color: sRGB; None if the file gives none.
     """
 
     solid: Cuboid | Cylinder | Sphere | Capsule | MeshPart
@@ -75,12 +74,12 @@ class Shape:
 
 @dataclass(frozen=True)
 class Inertial:
-    """What a file says of the mass of a link; it need not be true.
+    """Unchecked inertial properties of a link.
 
     Attributes:
-        mass_kg: None when it says none.
-        pose: the frame of its moments, with the centre of the mass for its origin, in the link's.
-        moments_kg_m2: xx, yy, zz, xy, xz and yz of its tensor of inertia; None when it says none.
+        mass_kg: None if the file gives none.
+        pose: Inertial frame in the link frame; its origin is the centre of mass.
+        moments_kg_m2: xx, yy, zz, xy, xz and yz of the inertia tensor; None if the file gives none.
     """
 
     mass_kg: float | None = None
@@ -88,24 +87,24 @@ class Inertial:
     moments_kg_m2: Moments | None = None
 
     def compute_inertia(self) -> Floats | None:
-        """Return how the mass is spread (4, 4), in the link's frame; None when the file does not say."""
+        """Return the pseudo-inertia matrix (4, 4) in the link frame; None if the file gives none."""
         if not self.mass_kg or self.moments_kg_m2 is None:
             return None
         xx, yy, zz, xy, xz, yz = self.moments_kg_m2
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        with np.errstate(all="ignore"):  # whoever wrote the file may have put anything there
+        with np.errstate(all="ignore"):  # the values are unchecked
             return tensor_to_pseudo_inertia(self.mass_kg, tensor, self.pose)
 
 
 @dataclass(frozen=True)
 class Link:
-    """A rigid part of a model.
+    """Rigid part of a model.
 
     Attributes:
-        name: unique in it.
-        visuals: what is seen of it.
-        collisions: as what it collides; as what is seen of it when there are none.
-        inertial: its mass.
+        name: Unique name in the model.
+        visuals: Visual shapes.
+        collisions: Collision shapes; if empty, the visual shapes are used.
+        inertial: Inertial properties.
     """
 
     name: str
@@ -116,7 +115,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Model:
-    """Links, each after the one that it hangs on; joint *i* carries link *i* + 1."""
+    """Links in tree order, parents first; joint *i* carries link *i* + 1."""
 
     links: tuple[Link, ...]
     joints: tuple[Joint, ...]
@@ -124,7 +123,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Hinge:
-    """A joint before the links have numbers: between which two it is, by their names."""
+    """Joint with the names of its parent and child links, before links are numbered."""
 
     joint: Joint
     parent: str
@@ -132,45 +131,45 @@ class Hinge:
 
 
 def make_mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
-    """Return the mesh file that a model names.
+    """Return a reference to a mesh file.
 
     Raises:
-        InputError: it is of a kind that cannot be read, or its scale is none.
+        InputError: The format is not supported, or the scale is invalid.
     """
     if not name.strip().lower().endswith(MESH_SUFFIXES):
         raise InputError(
             path,
-            f"the mesh '{name[:80]}' is of no kind that can be read ({', '.join(MESH_SUFFIXES)}).",
+            f"mesh '{name[:80]}' is not in a supported format ({', '.join(MESH_SUFFIXES)}).",
         )
     if not all(0 < abs(factor) < math.inf for factor in scale):
-        raise InputError(path, f"the mesh '{name[:80]}' has the scale {scale}.")
+        raise InputError(path, f"mesh '{name[:80]}' has the invalid scale {scale}.")
     return MeshPart(name.strip(), scale)
 
 
-def check_joint_name(name: str) -> str:
-    """Return the name of a joint as recipes can write it, with ``_`` for what a path may not hold."""
+def sanitize_joint_name(name: str) -> str:
+    """Replace characters that recipe keys do not allow in a joint's name by ``_``."""
     return re.sub(r"[^\w:-]", "_", name)
 
 
 def to_srgb(shares: Sequence[float]) -> Rgb:
-    """Return a colour of shares, red, green and blue first, as bytes."""
+    """Convert red, green and blue in 0 to 1 to bytes; ignore further channels."""
     red, green, blue = (round(255 * min(max(share, 0.0), 1.0)) for share in shares[:3])
     return red, green, blue
 
 
 @dataclass(frozen=True)
 class PlacedLink:
-    """A link, and where it is in the model."""
+    """Link with its pose in the model."""
 
     link: Link
     pose: Pose
 
 
 def build_model(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> Model:
-    """Return the model of these links and joints.
+    """Build a model from links and joints.
 
     Raises:
-        InputError: they are no tree, or too many, or a name is not there or twice.
+        InputError: The links form no tree or are too many, or a name is missing or duplicate.
     """
     _check_counts(links, path)
     by_name = _index_by_name(((link.name, link) for link in links), "link", path)
@@ -179,23 +178,22 @@ def build_model(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> M
         for end in (hinge.parent, hinge.child):
             if end not in by_name:
                 raise InputError(
-                    path, f"joint '{hinge.joint.name}' names the link '{end}', which it lacks."
+                    path, f"joint '{hinge.joint.name}' refers to the missing link '{end}'."
                 )
-    carried = _index_by_name(
+    hinge_by_child = _index_by_name(
         ((hinge.child, hinge) for hinge in hinges), "link carried by a joint", path
     )
-    roots = [name for name in by_name if name not in carried]
+    roots = [name for name in by_name if name not in hinge_by_child]
     if len(roots) != 1:
-        found = ", ".join(f"'{root}'" for root in roots[:3]) or "none"
-        raise InputError(
-            path, f"needs one link that hangs on no other, and has {len(roots)} ({found})."
-        )
+        root_names = ", ".join(f"'{root}'" for root in roots[:3]) or "none"
+        raise InputError(path, f"must have exactly one root link, not {len(roots)} ({root_names}).")
     order = _order_from_root(roots[0], hinges)
     if len(order) < len(by_name):
-        lost = next(name for name in by_name if name not in order)
-        raise InputError(path, f"link '{lost}' hangs on itself.")
+        missing = next(name for name in by_name if name not in order)
+        raise InputError(path, f"link '{missing}' is part of a cycle.")
     joints = (
-        replace(carried[name].joint, parent=order.index(carried[name].parent)) for name in order[1:]
+        replace(hinge_by_child[name].joint, parent=order.index(hinge_by_child[name].parent))
+        for name in order[1:]
     )
     model = Model(tuple(by_name[name] for name in order), tuple(joints))
     _check_mimics(model, path)
@@ -204,20 +202,23 @@ def build_model(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> M
 
 def _check_counts(links: Sequence[Link], path: Path) -> None:
     shapes = sum(len(link.visuals) + len(link.collisions) for link in links)
-    for count, most, what in ((len(links), MAX_LINKS, "links"), (shapes, MAX_SHAPES, "shapes")):
-        if count > most:
-            raise InputError(path, f"has {count} {what}, more than {most}.")
+    for count, max_count, kind in (
+        (len(links), MAX_LINKS, "links"),
+        (shapes, MAX_SHAPES, "shapes"),
+    ):
+        if count > max_count:
+            raise InputError(path, f"has {count} {kind}; at most {max_count} are allowed.")
     if not any(link.visuals for link in links):
-        raise InputError(path, "has no link of which anything is seen.")
+        raise InputError(path, "has no visual shapes.")
 
 
-def _index_by_name(entries: Iterable[tuple[str, T]], what: str, path: Path) -> dict[str, T]:
-    found: dict[str, T] = {}
+def _index_by_name(entries: Iterable[tuple[str, T]], kind: str, path: Path) -> dict[str, T]:
+    entry_by_name: dict[str, T] = {}
     for name, entry in entries:
-        if name in found:
-            raise InputError(path, f"has the {what} '{name}' twice.")
-        found[name] = entry
-    return found
+        if name in entry_by_name:
+            raise InputError(path, f"has a duplicate {kind} '{name}'.")
+        entry_by_name[name] = entry
+    return entry_by_name
 
 
 def _order_from_root(root: str, hinges: Sequence[Hinge]) -> list[str]:
@@ -233,28 +234,30 @@ def _check_mimics(model: Model, path: Path) -> None:
         if joint.mimic and joint.mimic.joint not in free:
             raise InputError(
                 path,
-                f"joint '{joint.name}' follows '{joint.mimic.joint}', which is no joint that moves by "
-                "itself.",
+                f"joint '{joint.name}' mimics '{joint.mimic.joint}', which is not a free joint.",
             )
 
 
 def attach_links(
     links: Mapping[str, PlacedLink], hinges: Sequence[Hinge]
 ) -> tuple[list[Link], list[Hinge]]:
-    """Return links and joints with the frame of each link where its joint is, as trees have them.
+    """Move the frame of each link to its joint, and pose each joint in its parent's frame.
 
     Args:
-        links: where they are in the model with all joints at 0.
-        hinges: their joints, posed in the frames of the links that they carry.
+        links: Links by name, posed in the model with all joints at 0.
+        hinges: Joints, posed in the frames of their child links.
+
+    Returns:
+        Links with shapes in the new frames, and joints; joints with missing links are unchanged.
     """
-    frames = {name: Pose() for name in links}  # a root's is the model's
+    frames = {name: Pose() for name in links}  # a root keeps the model's frame
     frames |= {
         hinge.child: links[hinge.child].pose @ hinge.joint.pose
         for hinge in hinges
         if hinge.child in links
     }
-    moved = [_move_link(placed, frames[name].inverse()) for name, placed in links.items()]
-    hung = [
+    moved_links = [_move_link(placed, frames[name].inverse()) for name, placed in links.items()]
+    attached = [
         replace(
             hinge,
             joint=replace(hinge.joint, pose=frames[hinge.parent].inverse() @ frames[hinge.child]),
@@ -262,19 +265,19 @@ def attach_links(
         for hinge in hinges
         if hinge.parent in links and hinge.child in links
     ]
-    lost = [hinge for hinge in hinges if hinge.parent not in links or hinge.child not in links]
-    return moved, [*hung, *lost]
+    dangling = [hinge for hinge in hinges if hinge.parent not in links or hinge.child not in links]
+    return moved_links, [*attached, *dangling]
 
 
 def _move_link(placed: PlacedLink, to_frame: Pose) -> Link:
-    def shapes(found: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        return tuple(replace(one, pose=to_frame @ placed.pose @ one.pose) for one in found)
+    def move_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        return tuple(replace(s, pose=to_frame @ placed.pose @ s.pose) for s in shapes)
 
     link = placed.link
     inertial = replace(link.inertial, pose=to_frame @ placed.pose @ link.inertial.pose)
     return replace(
         link,
-        visuals=shapes(link.visuals),
-        collisions=shapes(link.collisions),
+        visuals=move_shapes(link.visuals),
+        collisions=move_shapes(link.collisions),
         inertial=inertial,
     )

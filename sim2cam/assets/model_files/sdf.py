@@ -1,8 +1,8 @@
-"""SDF, the format of Gazebo, as far as one model goes: links with poses, shapes, colours and inertias,
-fixed, revolute, continuous and prismatic joints.
+"""Reader of SDF, the format of Gazebo.
 
-Poses relative to named frames, included and nested models, and several models in one file are
-refused by name; what drives or measures is passed over.
+Reads one model: links with poses, shapes, colours and inertias; fixed, revolute, continuous and prismatic
+joints. Relative poses, included or nested models, and several models raise an error. Actuators and
+sensors are ignored.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from sim2cam.assets.model_files.model import (
     Shape,
     attach_links,
     build_model,
-    check_joint_name,
     make_mesh_part,
+    sanitize_joint_name,
     to_srgb,
 )
 from sim2cam.assets.model_files.xml_file import (
     get_attribute,
+    make_unsupported_error,
     parse_direction,
     parse_mass,
     parse_number,
     parse_numbers,
     parse_vector,
     read_xml,
-    refuse_element,
 )
 from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, quaternion
@@ -47,47 +47,50 @@ from sim2cam.scene.articulation import Joint
 from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 _WORLD = "world"
-_UNKNOWN = ("include", "model", "frame")
-_UNLIMITED_RAD = 1e15  # limits beyond are SDF's way to say that there are none
+_UNSUPPORTED = ("include", "model", "frame")
+_UNLIMITED_RAD = 1e15  # larger limits mean unlimited in SDF
 
 
 def read_sdf(path: Path) -> Model:
-    """Return the model of an SDF file.
+    """Read a model from an SDF file.
 
     Raises:
-        InputError: the file is damaged, or asks for what is not known.
+        InputError: The file is damaged, or uses an unsupported feature.
     """
     root = read_xml(path)
     if root.tag != "sdf":
-        raise InputError(path, f"no SDF: it begins with <{root.tag[:40]}>, not with <sdf>.")
+        raise InputError(path, f"not SDF: the root element is <{root.tag[:40]}>, not <sdf>.")
     models = [*root.findall("model"), *root.findall("world/model")]
     if len(models) != 1:
         raise InputError(
-            path, f"has {len(models)} models. It takes one; write the others to files of their own."
+            path, f"has {len(models)} models, not one. Save each model in its own file."
         )
-    for name in _UNKNOWN:
+    for name in _UNSUPPORTED:
         if models[0].find(name) is not None:
             raise InputError(
-                path, f"<{name}> in a model is not known. Flatten it first (gz sdf -p)."
+                path, f"<{name}> in a model is not supported. Flatten the file first (gz sdf -p)."
             )
     if any(pose.get("relative_to") or pose.get("frame") for pose in root.iter("pose")):
         raise InputError(
-            path, "a pose relative to another frame is not known. Flatten it first (gz sdf -p)."
+            path,
+            "poses relative to another frame are not supported. Flatten the file first (gz sdf -p).",
         )
     links = {}
     for element in models[0].findall("link"):
         link = _read_link(element, path)
         if link.name in links:
-            raise InputError(path, f"has the link '{link.name}' twice.")
+            raise InputError(path, f"has a duplicate link '{link.name}'.")
         links[link.name] = PlacedLink(link, _read_pose(element, path))
     hinges = [_read_hinge(element, path) for element in models[0].findall("joint")]
-    return build_model(*attach_links(links, [one for one in hinges if one.parent != _WORLD]), path)
+    return build_model(
+        *attach_links(links, [hinge for hinge in hinges if hinge.parent != _WORLD]), path
+    )
 
 
 def _read_link(element: Element, path: Path) -> Link:
     name = get_attribute(element, "name", path)
     visuals, collisions = (
-        tuple(_read_shape(one, path) for one in element.findall(kind))
+        tuple(_read_shape(shape, path) for shape in element.findall(kind))
         for kind in ("visual", "collision")
     )
     return Link(name, visuals, collisions, _read_inertial(element, name, path))
@@ -97,14 +100,14 @@ def _read_inertial(link: Element, name: str, path: Path) -> Inertial:
     element = link.find("inertial")
     if element is None:
         return Inertial()
-    of_link, told = f"of the link '{name}'", element.findtext("mass")
-    mass = None if told is None else parse_mass(told, f"the mass {of_link}", path)
+    of_link, mass_text = f"of the link '{name}'", element.findtext("mass")
+    mass = None if mass_text is None else parse_mass(mass_text, f"the mass {of_link}", path)
     inertia = element.find("inertia")
     if inertia is None:
         return Inertial(mass)
     xx, yy, zz, xy, xz, yz = (
-        parse_number(inertia.findtext(key, otherwise), f"{key} {of_link}", path)
-        for key, otherwise in zip(TENSOR, "111000", strict=True)  # as SDF has it
+        parse_number(inertia.findtext(key, default), f"{key} {of_link}", path)
+        for key, default in zip(TENSOR, "111000", strict=True)  # defaults of SDF
     )
     return Inertial(mass, _read_pose(element, path), (xx, yy, zz, xy, xz, yz))
 
@@ -143,40 +146,39 @@ def _read_geometry(element: Element, path: Path) -> Cuboid | Cylinder | Sphere |
                 return make_mesh_part(text("uri").strip(), scale, path)
     except SpecError as error:
         raise InputError(path, str(error)) from error
-    raise refuse_element(element, "the shape", SHAPES, path)
+    raise make_unsupported_error(element, "the shape", SHAPES, path)
 
 
 def _read_pose(element: Element, path: Path) -> Pose:
-    told = element.find("pose")
-    if told is None:
+    pose = element.find("pose")
+    if pose is None:
         return Pose()
-    x, y, z, *turns = parse_numbers(told.text or "", 6, f"pose of a {element.tag}", path)
-    in_degrees = told.get("degrees", "false") not in ("false", "0")
-    turn = Rotation.from_euler("xyz", turns, degrees=in_degrees)
-    return Pose(quaternion(turn), (x, y, z))
+    x, y, z, *angles = parse_numbers(pose.text or "", 6, f"pose of a {element.tag}", path)
+    in_degrees = pose.get("degrees", "false") not in ("false", "0")
+    rotation = Rotation.from_euler("xyz", angles, degrees=in_degrees)
+    return Pose(quaternion(rotation), (x, y, z))
 
 
 def _read_hinge(element: Element, path: Path) -> Hinge:
     name, kind = get_attribute(element, "name", path), get_attribute(element, "type", path)
     if kind not in JOINT_KINDS:
         raise InputError(
-            path, f"joint '{name}' is of the type '{kind}'. {suggest_name(kind, JOINT_KINDS)}."
+            path,
+            f"joint '{name}' has the unsupported type '{kind}'. {suggest_name(kind, JOINT_KINDS)}.",
         )
     parent, child = (element.findtext(end, "").strip() for end in ("parent", "child"))
     low, high, axis = 0.0, 0.0, (0.0, 0.0, 1.0)
     if kind != "fixed":
         low, high = _read_limits(element, name, kind, path)
-        towards = element.findtext("axis/xyz", "0 0 1")
-        axis = parse_direction(towards, f"axis of the joint '{name}'", path)
+        axis_text = element.findtext("axis/xyz", "0 0 1")
+        axis = parse_direction(axis_text, f"axis of the joint '{name}'", path)
         frame = element.findtext("axis/use_parent_model_frame", "0").strip()
         if frame not in ("0", "false") or element.find("axis/xyz[@expressed_in]") is not None:
-            raise InputError(
-                path, f"joint '{name}': an axis in another frame than the joint's is not known."
-            )
+            raise InputError(path, f"joint '{name}': the axis must be in the joint frame.")
     try:
         return Hinge(
             Joint(
-                check_joint_name(name),
+                sanitize_joint_name(name),
                 JOINT_KINDS[kind],
                 0,
                 _read_pose(element, path),
@@ -194,8 +196,8 @@ def _read_hinge(element: Element, path: Path) -> Hinge:
 def _read_limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, float]:
     where = f"limit of the joint '{name}'"
     low, high = (
-        parse_number(element.findtext(f"axis/limit/{end}", str(otherwise)), f"{end} {where}", path)
-        for end, otherwise in (("lower", -_UNLIMITED_RAD), ("upper", _UNLIMITED_RAD))
+        parse_number(element.findtext(f"axis/limit/{end}", str(default)), f"{end} {where}", path)
+        for end, default in (("lower", -_UNLIMITED_RAD), ("upper", _UNLIMITED_RAD))
     )
     if kind == "continuous" or (kind == "revolute" and high - low >= _UNLIMITED_RAD):
         return -math.pi, math.pi

@@ -1,8 +1,8 @@
-"""URDF, the format of ROS for robots, as far as it decides what a model looks like and how it moves.
+"""Reader of URDF, the robot format of ROS.
 
-Read: links with all their visuals, collisions and inertias, materials' colours, joints (fixed,
-revolute, continuous, prismatic) with limits and mimics. What drives or measures a robot is passed
-over; floating and planar joints are refused by name.
+Reads links with visuals, collisions and inertias, material colours, and fixed, revolute, continuous and
+prismatic joints with limits and mimics. Transmissions and sensors are ignored; floating and planar joints
+raise an error.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from sim2cam.assets.model_files.model import (
     Rgb,
     Shape,
     build_model,
-    check_joint_name,
     make_mesh_part,
+    sanitize_joint_name,
     to_srgb,
 )
 from sim2cam.assets.model_files.xml_file import (
     get_attribute,
+    make_unsupported_error,
     parse_direction,
     parse_mass,
     parse_number,
     parse_numbers,
     parse_vector,
     read_xml,
-    refuse_element,
 )
 from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, quaternion
@@ -48,27 +48,25 @@ from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 
 def read_urdf(path: Path) -> Model:
-    """Return the model of a URDF file.
+    """Read a model from a URDF file.
 
     Raises:
-        InputError: the file is damaged, or asks for what is not known.
+        InputError: The file is damaged, or uses an unsupported feature.
     """
     root = read_xml(path)
     if root.tag != "robot":
-        raise InputError(path, f"no URDF: it begins with <{root.tag[:40]}>, not with <robot>.")
+        raise InputError(path, f"not URDF: the root element is <{root.tag[:40]}>, not <robot>.")
     if any(str(element.tag).startswith("{") and "xacro" in element.tag for element in root.iter()):
-        raise InputError(path, "has elements of xacro. Run xacro on it first.")
+        raise InputError(path, "contains xacro elements. Run xacro first.")
     materials = {
         material.get("name", ""): _read_color(material, path)
         for material in root.findall("material")
     }
-    for material in root.findall(
-        "link/visual/material"
-    ):  # a name may be told where it is used first
+    for material in root.findall("link/visual/material"):  # materials may be defined where used
         if material.find("color") is not None:
             materials.setdefault(material.get("name", ""), _read_color(material, path))
     if root.find(".//material/texture") is not None:
-        warn(path, "textures of its materials are left out; those of its meshes are not.")
+        warn(path, "material textures are not supported; only mesh textures are used.")
     links = [_read_link(element, materials, path) for element in root.findall("link")]
     hinges = [_read_hinge(element, path) for element in root.findall("joint")]
     return build_model(links, hinges, path)
@@ -90,13 +88,15 @@ def _read_inertial(link: Element, name: str, path: Path) -> Inertial:
         return Inertial()
     mass, inertia = element.find("mass"), element.find("inertia")
     of_link = f"of the link '{name}'"
-    found = None if mass is None else parse_mass(mass.get("value", ""), f"the mass {of_link}", path)
+    mass_kg = (
+        None if mass is None else parse_mass(mass.get("value", ""), f"the mass {of_link}", path)
+    )
     if inertia is None:
-        return Inertial(found)
+        return Inertial(mass_kg)
     xx, yy, zz, xy, xz, yz = (
         parse_number(inertia.get(key, "0"), f"{key} {of_link}", path) for key in TENSOR
     )
-    return Inertial(found, _read_origin(element, path), (xx, yy, zz, xy, xz, yz))
+    return Inertial(mass_kg, _read_origin(element, path), (xx, yy, zz, xy, xz, yz))
 
 
 def _read_shape(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> Shape:
@@ -130,7 +130,7 @@ def _read_geometry(element: Element, path: Path) -> Cuboid | Cylinder | Sphere |
                 return make_mesh_part(get_attribute(element, "filename", path), scale, path)
     except SpecError as error:
         raise InputError(path, str(error)) from error
-    raise refuse_element(element, "the shape", SHAPES, path)
+    raise make_unsupported_error(element, "the shape", SHAPES, path)
 
 
 def _read_origin(element: Element, path: Path) -> Pose:
@@ -139,9 +139,9 @@ def _read_origin(element: Element, path: Path) -> Pose:
         return Pose()
     where = f"origin of a {element.tag}"
     roll, pitch, yaw = parse_vector(origin.get("rpy", "0 0 0"), f"rpy of the {where}", path)
-    turn = Rotation.from_euler("xyz", (roll, pitch, yaw))
+    rotation = Rotation.from_euler("xyz", (roll, pitch, yaw))
     return Pose(
-        quaternion(turn), parse_vector(origin.get("xyz", "0 0 0"), f"xyz of the {where}", path)
+        quaternion(rotation), parse_vector(origin.get("xyz", "0 0 0"), f"xyz of the {where}", path)
     )
 
 
@@ -157,22 +157,23 @@ def _read_hinge(element: Element, path: Path) -> Hinge:
     kind = get_attribute(element, "type", path)
     if kind not in JOINT_KINDS:
         raise InputError(
-            path, f"joint '{name}' is of the type '{kind}'. {suggest_name(kind, JOINT_KINDS)}."
+            path,
+            f"joint '{name}' has the unsupported type '{kind}'. {suggest_name(kind, JOINT_KINDS)}.",
         )
     ends = [element.find(end) for end in ("parent", "child")]
     parent, child = ("" if end is None else end.get("link", "") for end in ends)
     low, high = _read_limits(element, name, kind, path)
     axis = element.find("axis")
-    text = "1 0 0" if axis is None else get_attribute(axis, "xyz", path)
-    towards = (
-        parse_direction(text, f"axis of the joint '{name}'", path)
+    axis_text = "1 0 0" if axis is None else get_attribute(axis, "xyz", path)
+    direction = (
+        parse_direction(axis_text, f"axis of the joint '{name}'", path)
         if kind != "fixed"
         else (1.0, 0.0, 0.0)
     )
     mimic = element.find("mimic")
     try:
         joint = Joint(
-            check_joint_name(name), JOINT_KINDS[kind], 0, _read_origin(element, path), towards, low, high,
+            sanitize_joint_name(name), JOINT_KINDS[kind], 0, _read_origin(element, path), direction, low, high,
             None if mimic is None else _read_mimic(mimic, name, path),
         )  # fmt: skip
     except SpecError as error:
@@ -197,7 +198,7 @@ def _read_limits(element: Element, name: str, kind: str, path: Path) -> tuple[fl
 
 def _read_mimic(element: Element, name: str, path: Path) -> Mimic:
     factor, offset = (
-        parse_number(element.get(key, otherwise), f"{key} of the mimic of '{name}'", path)
-        for key, otherwise in (("multiplier", "1"), ("offset", "0"))
+        parse_number(element.get(key, default), f"{key} of the mimic of '{name}'", path)
+        for key, default in (("multiplier", "1"), ("offset", "0"))
     )
-    return Mimic(check_joint_name(get_attribute(element, "joint", path)), factor, offset)
+    return Mimic(sanitize_joint_name(get_attribute(element, "joint", path)), factor, offset)

@@ -1,4 +1,4 @@
-"""XML files of strangers: bounded, without entities, and numbers in them that are finite."""
+"""Safe parsing of untrusted XML files, and of the numbers in them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.poses import Vec3
 
 MAX_XML_BYTES = 4 * 2**20
-"""Larger models are not read."""
+"""Maximum size of a model file."""
 
 _MAX_DEPTH = 64
 _MAX_ELEMENTS = 50_000
 
 
 def read_xml(path: Path, max_bytes: int = MAX_XML_BYTES) -> Element:
-    """Return the root of an XML file.
+    """Parse an XML file and return the root element.
 
     Raises:
-        InputError: it is too large, deep or long, defines entities, or is no XML.
+        InputError: The file is invalid, too large, too deep or too long, or defines entities.
     """
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import iterparse
 
     if path.stat().st_size > max_bytes:
-        raise InputError(path, f"larger than {max_bytes >> 20} MiB.")
-    # Bullet's own examples say version 0.0, of which no parser but its own knows
+        raise InputError(path, f"is larger than {max_bytes >> 20} MiB.")
+    # Bullet's examples have version 0.0, which standard parsers reject
     text = re.sub(
         rb"\A\s*<\?xml\s+version\s*=\s*[\"']0\.0[\"']", b'<?xml version="1.0"', path.read_bytes()
     )
@@ -45,88 +45,94 @@ def read_xml(path: Path, max_bytes: int = MAX_XML_BYTES) -> Element:
                     f"has more than {_MAX_ELEMENTS} elements, or more than {_MAX_DEPTH} deep.",
                 )
     except ParseError as error:
-        raise InputError(path, f"no XML that can be read ({error}).") from error
+        raise InputError(path, f"is not valid XML ({error}).") from error
     except DefusedXmlException as error:
-        raise InputError(path, "defines entities, which are not read. Write them out.") from error
+        raise InputError(path, "defines entities, which are not supported. Expand them.") from error
     except (ValueError, LookupError) as error:
-        raise InputError(
-            path, "no XML in an encoding that can be read. Save it as UTF-8."
-        ) from error
+        raise InputError(path, "has an unsupported encoding. Save it as UTF-8.") from error
     assert root is not None  # an empty file is a ParseError
     return root
 
 
 def get_local_name(element: Element) -> str:
-    """Return the name of an element without its namespace."""
+    """Return the tag of an element without its namespace."""
     return str(element.tag).rpartition("}")[2]
 
 
 def get_attribute(element: Element, name: str, path: Path) -> str:
-    """Return an attribute that has to be there.
+    """Return a required attribute.
 
     Raises:
-        InputError: it is not, or is empty.
+        InputError: The attribute is missing or empty.
     """
-    found = element.get(name, "").strip()
-    if not found:
+    value = element.get(name, "").strip()
+    if not value:
         raise InputError(path, f"a <{element.tag}> has no {name}.")
-    return found
+    return value
 
 
 def parse_numbers(text: str, count: int, where: str, path: Path) -> tuple[float, ...]:
-    """Return so many finite numbers of a text.
+    """Parse ``count`` finite numbers.
+
+    Args:
+        text: Numbers separated by whitespace.
+        count: Expected number of numbers.
+        where: Description of the value, for errors.
+        path: Path of the file, for errors.
 
     Raises:
-        InputError: naming where it stands.
+        InputError: The text has another number of numbers, or they are not finite.
     """
     try:
-        found = tuple(float(word) for word in text.split())
+        numbers = tuple(float(word) for word in text.split())
     except ValueError:
-        found = ()
-    if len(found) != count or not all(map(math.isfinite, found)):
-        what = "a finite number" if count == 1 else f"{count} finite numbers"
-        raise InputError(path, f"{where} is '{text.strip()[:60]}'. It takes {what}.")
-    return found
+        numbers = ()
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        expected = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise InputError(path, f"{where} is '{text.strip()[:60]}'. It must be {expected}.")
+    return numbers
 
 
 def parse_number(text: str, where: str, path: Path) -> float:
-    """Return one finite number of a text; raises as ``numbers`` does."""
+    """Parse one finite number; raises like ``parse_numbers``."""
     return parse_numbers(text, 1, where, path)[0]
 
 
 def parse_mass(text: str, where: str, path: Path) -> float:
-    """Return the mass of a text.
+    """Parse a mass in kilograms.
 
     Raises:
-        InputError: as ``number``, or it is below 0.
+        InputError: The text is not a finite number of at least 0.
     """
-    found = parse_number(text, where, path)
-    if found < 0:
-        raise InputError(path, f"{where} is {found:g} kg. It takes 0 or more.")
-    return found
+    mass_kg = parse_number(text, where, path)
+    if mass_kg < 0:
+        raise InputError(path, f"{where} is {mass_kg:g} kg. It must be at least 0.")
+    return mass_kg
 
 
 def parse_vector(text: str, where: str, path: Path) -> Vec3:
-    """Return three finite numbers of a text; raises as ``numbers`` does."""
+    """Parse three finite numbers; raises like ``parse_numbers``."""
     x, y, z = parse_numbers(text, 3, where, path)
     return x, y, z
 
 
 def parse_direction(text: str, where: str, path: Path) -> Vec3:
-    """Return a unit vector along that of a text.
+    """Parse a vector and normalize it.
 
     Raises:
-        InputError: as ``numbers``, or it has no length.
+        InputError: The text is not a finite vector with a length above 0.
     """
     x, y, z = parse_vector(text, where, path)
     length = math.hypot(x, y, z)
     if not 1e-9 < length < math.inf:
-        raise InputError(path, f"{where} is '{text.strip()[:60]}', which points nowhere.")
+        raise InputError(path, f"{where} is '{text.strip()[:60]}', which has no direction.")
     return x / length, y / length, z / length
 
 
-def refuse_element(element: Element, what: str, allowed: tuple[str, ...], path: Path) -> InputError:
-    """Return an error that names something which is not known."""
+def make_unsupported_error(
+    element: Element, kind: str, allowed: tuple[str, ...], path: Path
+) -> InputError:
+    """Return an error for an unsupported element."""
     return InputError(
-        path, f"{what} '{element.tag}' is not known. {suggest_name(element.tag, allowed)}."
+        path, f"{kind} '{element.tag}' is not supported. {suggest_name(element.tag, allowed)}."
     )

@@ -143,7 +143,7 @@ def test_colors_of_vertices_over_pictures_are_told_of(tmp_path):
         ({"baseColorTexture": {"index": 0}}, {"TEXCOORD_0": PLACES, "COLOR_0": paint}),
         pictures=[STRIPES],
     )
-    with pytest.warns(RepairWarning, match="has colours of vertices over its pictures. They are"):
+    with pytest.warns(RepairWarning, match="vertex colours of textured meshes are"):
         read_mesh_file(asset)
 
 
@@ -189,7 +189,7 @@ def test_names_of_files_are_escaped(tmp_path):
     (tmp_path / "my buf#.bin").write_bytes(data)
     assert len(content_of(asset).mesh.faces) == 4
     (tmp_path / "my%20buf%23.bin").write_bytes(b"")  # if it is there, it is what was meant
-    with pytest.raises(InputError, match=r"buffers\[0\] holds 0 of its 72 bytes"):
+    with pytest.raises(InputError, match=r"buffers\[0\] has 0 of 72 bytes"):
         content_of(asset)
 
 
@@ -202,6 +202,6 @@ def test_files_that_are_not_in_its_folder_are_named(tmp_path, uri, shown):
     (tmp_path / "in").mkdir()
     asset, data = gltf(tmp_path / "in", (None, {}), uri=uri)
     (tmp_path / "out.bin").write_bytes(data)
-    message = f"{asset.path}: '{shown}', which it names, is not in its folder. Put it there."
+    message = f"{asset.path}: file '{shown}' is missing. Copy it to the folder of the glTF file."
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         content_of(asset)

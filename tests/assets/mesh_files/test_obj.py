@@ -73,18 +73,18 @@ def test_concave_polygons_of_a_file_keep_their_notch(tmp_path):
 
 
 WRONG = {
-    "f 1 2 9": "line 5: a face names vertex 9 of 4.",
-    "f 1 2 0": "line 5: a face names vertex 0; there are 4 before it.",
-    "f 1 2 -5": "line 5: a face names vertex -5; there are 4 before it.",
-    "f 1/1 2 3": "line 5: a face names texture coordinate 1 of 0.",
-    "f 1//2 2 3": "line 5: a face names normal 2 of 0.",
-    "f 1 2 99999999999999999999": "line 5: a face names vertex 99999999999999999999; there are 4 before it.",
-    "f 1 2 1.5": "line 5: a face takes corners as 1, 1/1, 1//1 or 1/1/1 (found '1.5').",
-    "f 1 2 /": "line 5: a face takes corners as 1, 1/1, 1//1 or 1/1/1 (found '/').",
-    "v 1 x 0": "line 5: 'v' takes 3 numbers or more (found '1 x 0').",
-    "v 1 2": "line 5: 'v' takes 3 numbers or more (found '1 2').",
-    "vn 1 2": "line 5: 'vn' takes 3 numbers or more (found '1 2').",
-    "vt": "line 5: 'vt' takes 1 numbers or more (found '').",
+    "f 1 2 9": "line 5: a face refers to vertex 9 of 4.",
+    "f 1 2 0": "line 5: a face refers to vertex 0; 4 are defined before it.",
+    "f 1 2 -5": "line 5: a face refers to vertex -5; 4 are defined before it.",
+    "f 1/1 2 3": "line 5: a face refers to texture coordinate 1 of 0.",
+    "f 1//2 2 3": "line 5: a face refers to normal 2 of 0.",
+    "f 1 2 99999999999999999999": "line 5: a face refers to vertex 99999999999999999999; 4 are defined before it.",
+    "f 1 2 1.5": "line 5: a corner must have the form 1, 1/1, 1//1 or 1/1/1 (found '1.5').",
+    "f 1 2 /": "line 5: a corner must have the form 1, 1/1, 1//1 or 1/1/1 (found '/').",
+    "v 1 x 0": "line 5: 'v' needs at least 3 numbers (found '1 x 0').",
+    "v 1 2": "line 5: 'v' needs at least 3 numbers (found '1 2').",
+    "vn 1 2": "line 5: 'vn' needs at least 3 numbers (found '1 2').",
+    "vt": "line 5: 'vt' needs at least 1 numbers (found '').",
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_an_error_names_the_line(tmp_path, line):
 def test_faces_of_two_corners_are_left_out_and_said(tmp_path):
     solids, said = read(tmp_path, [*CORNERS, *FACES, "f 1 2", "f 3"])
     assert len(corners_of(solids)) == 4
-    assert said == ["2 of its faces have fewer than three corners. They are left out."]
+    assert said == ["2 faces with fewer than three corners are ignored."]
 
 
 def test_vertices_that_no_face_names_are_left_out(tmp_path):
@@ -132,8 +132,8 @@ HALVES = ["usemtl red", *FACES[:2], "usemtl green", *FACES[2:]]
         (["mtllib a.mtl", "mtllib b.mtl"], []),
         (["mtllib a.mtl b.mtl"], []),
         (["mtllib a.mtl my b.mtl"], []),
-        (["mtllib a.mtl"], ["its material 'green' is in none of its MTL files."]),
-        (["mtllib a.mtl no.mtl"], ["'no.mtl', which it names, is not in its folder. It is left out."]),
+        (["mtllib a.mtl"], ["material 'green' is missing in the MTL files."]),
+        (["mtllib a.mtl no.mtl"], ["file 'no.mtl' is missing. It is ignored."]),
     ],
 )  # fmt: skip
 def test_materials_come_from_all_libraries(tmp_path, libraries, said):
@@ -176,21 +176,19 @@ def test_a_name_in_another_case_that_two_files_have_is_not_guessed(tmp_path):
     (solid,), said = pictured(tmp_path, "map_Kd textures/red.png", ["Kd 0 0 1"])
     assert solid.image is None
     assert solid.color == (0, 0, 255)
-    assert said == ["'textures/red.png', which it names, is not in its folder. It is left out."]
+    assert said == ["file 'textures/red.png' is missing. It is ignored."]
 
 
 def test_an_image_of_an_unknown_kind_is_left_out_and_said(tmp_path):
     (solid,), said = pictured(tmp_path, "map_Kd t.png", picture=b"\xabKTX 20\xbb\r\n\x1a\n" * 9)
     assert solid.image is None
-    assert said == ["its image 't.png' is of no kind that can be read. It is left out."]
+    assert said == ["image 't.png' has an unsupported format and is ignored."]
 
 
 def test_an_image_without_places_is_said(tmp_path):
     (solid,), said = pictured(tmp_path, "map_Kd textures/Red.png", faces=FACES)
     assert solid.image is None
-    assert said == [
-        "its image 'textures/Red.png' is left out: faces that it is for have no texture coordinates."
-    ]
+    assert said == ["image 'textures/Red.png' is ignored: its faces have no texture coordinates."]
 
 
 def test_faces_without_places_beside_others_have_the_colour_of_their_material(tmp_path):
@@ -211,7 +209,7 @@ def test_images_of_anything_but_colours_are_said_to_be_unused(tmp_path):
     ]
     _, said = pictured(tmp_path, "Kd 1 1 1", told)
     assert said == [
-        "its images 'bump map.png', 'spec.png', 'n.png' and 1 more are not used: only images of colours are."
+        "images 'bump map.png', 'spec.png', 'n.png' and 1 more are ignored: only colour images are supported."
     ]
 
 

@@ -179,7 +179,7 @@ def test_another_mesh_is_another_asset(crane):
 def test_where_it_balances_is_for_the_file_to_say(crane):
     crane.with_suffix(".toml").write_text("center_of_mass = [0, 0, 0.2]")
     (found,) = import_assets(crane.parent, [crane.name])
-    problem = "center_of_mass: a URDF says itself where its links have theirs."
+    problem = "center_of_mass: URDF files define it for each link. Remove the key."
     assert found.error == f"{crane.with_suffix('.toml')}: {problem}"
 
 
@@ -201,36 +201,36 @@ def shape(solid):
 
 
 REFUSED = {
-    "no XML that can be read (unclosed token: line 1, column 0).": "<robot",
-    "no XML in an encoding that can be read. Save it as UTF-8.": '<?xml version="1.0" encoding="klingon"?><robot/>',
-    "defines entities, which are not read. Write them out.": '<!DOCTYPE r [<!ENTITY x "y">]><robot>&x;</robot>',
-    "no URDF: it begins with <sdf>, not with <robot>.": "<sdf/>",
-    "has elements of xacro. Run xacro on it first.": '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:macro/></robot>',
-    "has no link of which anything is seen.": "<robot/>",
+    "is not valid XML (unclosed token: line 1, column 0).": "<robot",
+    "has an unsupported encoding. Save it as UTF-8.": '<?xml version="1.0" encoding="klingon"?><robot/>',
+    "defines entities, which are not supported. Expand them.": '<!DOCTYPE r [<!ENTITY x "y">]><robot>&x;</robot>',
+    "not URDF: the root element is <sdf>, not <robot>.": "<sdf/>",
+    "contains xacro elements. Run xacro first.": '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:macro/></robot>',
+    "has no visual shapes.": "<robot/>",
     "a <link> has no name.": "<robot><link/></robot>",
-    "has the link 'a' twice.": robot(LINK, LINK),
-    "needs one link that hangs on no other, and has 2 ('a', 'b').": robot(LINK, OTHER),
-    "needs one link that hangs on no other, and has 0 (none).": robot(LINK, OTHER, joint(), joint(name='k', ends='<parent link="b"/><child link="a"/>')),
-    "has the joint 'j' twice.": robot(LINK, OTHER, joint(), joint()),
-    "has the link carried by a joint 'b' twice.": robot(LINK, OTHER, joint(), joint(name='k')),
-    "joint 'j' names the link 'c', which it lacks.": robot(LINK, joint(ends='<parent link="a"/><child link="c"/>')),
-    "joint 'j' is of the type 'floating'. Allowed: continuous, fixed, prismatic, revolute.": robot(LINK, OTHER, joint(kind='floating')),
+    "has a duplicate link 'a'.": robot(LINK, LINK),
+    "must have exactly one root link, not 2 ('a', 'b').": robot(LINK, OTHER),
+    "must have exactly one root link, not 0 (none).": robot(LINK, OTHER, joint(), joint(name='k', ends='<parent link="b"/><child link="a"/>')),
+    "has a duplicate joint 'j'.": robot(LINK, OTHER, joint(), joint()),
+    "has a duplicate link carried by a joint 'b'.": robot(LINK, OTHER, joint(), joint(name='k')),
+    "joint 'j' refers to the missing link 'c'.": robot(LINK, joint(ends='<parent link="a"/><child link="c"/>')),
+    "joint 'j' has the unsupported type 'floating'. Allowed: continuous, fixed, prismatic, revolute.": robot(LINK, OTHER, joint(kind='floating')),
     "joint 'j' has no limit.": robot(LINK, OTHER, joint(kind='revolute')),
     "joint 'j' has limits 1 to -1. They must be finite, with lower <= upper.": robot(LINK, OTHER, joint('<limit lower="1" upper="-1"/>', 'revolute')),
-    "upper limit of the joint 'j' is 'nan'. It takes a finite number.": robot(LINK, OTHER, joint('<limit upper="nan"/>', 'revolute')),
-    "axis of the joint 'j' is '0 0 0', which points nowhere.": robot(LINK, OTHER, joint('<axis xyz="0 0 0"/>', 'continuous')),
-    "joint 'j' follows 'k', which is no joint that moves by itself.": robot(LINK, OTHER, joint('<mimic joint="k"/>', 'continuous')),
-    "the shape 'plane' is not known. Allowed: box, cylinder, mesh, sphere.": robot(shape('<plane/>')),
+    "upper limit of the joint 'j' is 'nan'. It must be a finite number.": robot(LINK, OTHER, joint('<limit upper="nan"/>', 'revolute')),
+    "axis of the joint 'j' is '0 0 0', which has no direction.": robot(LINK, OTHER, joint('<axis xyz="0 0 0"/>', 'continuous')),
+    "joint 'j' mimics 'k', which is not a free joint.": robot(LINK, OTHER, joint('<mimic joint="k"/>', 'continuous')),
+    "the shape 'plane' is not supported. Allowed: box, cylinder, mesh, sphere.": robot(shape('<plane/>')),
     "a <visual> has no geometry.": '<robot><link name="a"><visual/></link></robot>',
     "a <sphere> has no radius.": robot(shape('<sphere/>')),
-    "radius of a sphere is 'inf'. It takes a finite number.": robot(shape('<sphere radius="inf"/>')),
+    "radius of a sphere is 'inf'. It must be a finite number.": robot(shape('<sphere radius="inf"/>')),
     "size_m of a cuboid is (0.0, 1.0, 1.0). Sizes must be finite and above 0.": robot(shape('<box size="0 1 1"/>')),
-    "size of a box is '1 1'. It takes 3 finite numbers.": robot(shape('<box size="1 1"/>')),
-    "the mesh 'a.urdf' is of no kind that can be read (": robot(shape('<mesh filename="a.urdf"/>')),
-    "the mass of the link 'a' is 'heavy'. It takes a finite number.": '<robot><link name="a"><inertial><mass value="heavy"/></inertial></link></robot>',
-    "the mass of the link 'a' is -1 kg. It takes 0 or more.": '<robot><link name="a"><inertial><mass value="-1"/></inertial></link></robot>',
-    "ixx of the link 'a' is 'nan'. It takes a finite number.": '<robot><link name="a"><inertial><inertia ixx="nan"/></inertial></link></robot>',
-    "has 300 links, more than 256.": "<robot>" + "".join(f'<link name="{i}"/>' for i in range(300)) + "</robot>",
+    "size of a box is '1 1'. It must be 3 finite numbers.": robot(shape('<box size="1 1"/>')),
+    "mesh 'a.urdf' is not in a supported format (": robot(shape('<mesh filename="a.urdf"/>')),
+    "the mass of the link 'a' is 'heavy'. It must be a finite number.": '<robot><link name="a"><inertial><mass value="heavy"/></inertial></link></robot>',
+    "the mass of the link 'a' is -1 kg. It must be at least 0.": '<robot><link name="a"><inertial><mass value="-1"/></inertial></link></robot>',
+    "ixx of the link 'a' is 'nan'. It must be a finite number.": '<robot><link name="a"><inertial><inertia ixx="nan"/></inertial></link></robot>',
+    "has 300 links; at most 256 are allowed.": "<robot>" + "".join(f'<link name="{i}"/>' for i in range(300)) + "</robot>",
     "has more than 50000 elements, or more than 64 deep.": "<a>" * 70 + "</a>" * 70,
 }  # fmt: skip
 
