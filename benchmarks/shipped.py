@@ -1,8 +1,8 @@
-"""The weights that ship, on real dice: scores and novelty on the development and the test split.
+"""Scores and OOD rate of the shipped dice weights on real dice: development and test split.
 
     python benchmarks/shipped.py
 
-Writes ``benchmarks/results/shipped.json``; the scoring of the test split is logged.
+Writes ``benchmarks/results/shipped.json``. The scoring of the test split is logged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 
 
 def main() -> None:
-    """Score, writes and prints."""
+    """Score both splits; write and print the results."""
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     captures = real_folder("dice")
     results = {
@@ -29,8 +29,8 @@ def main() -> None:
         for split in ("dev", "test")
     }
     scores = {
-        split: {**found.score.to_json(), "ood_rate": found.reliability.to_json()["ood_rate"]}
-        for split, found in results.items()
+        split: {**result.score.to_json(), "ood_rate": result.reliability.to_json()["ood_rate"]}
+        for split, result in results.items()
     }
     facts = {
         "environment": collect_environment(None, 1),

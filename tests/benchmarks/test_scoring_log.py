@@ -22,7 +22,7 @@ def test_missing_captures_say_how_to_get_them(tmp_path, monkeypatch, name, cure)
     monkeypatch.setenv("SIM2CAM_REAL", str(tmp_path))
     with pytest.raises(SystemExit) as caught:
         real_folder(name)
-    assert str(caught.value) == f"{tmp_path}/{name} is not there. {cure}"
+    assert str(caught.value) == f"{tmp_path}/{name} does not exist. {cure}"
 
 
 def test_results_keep_six_digits_of_what_is_a_number():
