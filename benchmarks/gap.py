@@ -58,7 +58,7 @@ def main(arguments: Arguments) -> None:
             "captures": len(captures.samples),
             "scenes": arguments.scenes,
             "seed": SEED,
-            "intervals": "95 %, bootstrap over pictures",
+            "intervals": "95 %, bootstrap over images",
         },
         "cameras": [
             {"name": name, "stages": [step.to_json() for step in steps]}
