@@ -283,7 +283,7 @@ def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
     String parameters, such as the chroma subsampling, have no interval. The true exposure is the median over
     images.
     """
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     camera = truth.cameras[0]
     if fit.get_estimate("sensor.red_response").value is None:
         camera = _equalize_noise(camera)
@@ -292,16 +292,18 @@ def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
         "twist.spin_rad_s": truth.spin_rad_s,
     }
     distortion = {f"lens.k{i}" for i in range(1, 7)} | {"lens.p1", "lens.p2"}
-    for finding in fit.estimates:
-        name = finding.name
+    for estimate in fit.estimates:
+        name = estimate.name
         actual = true_values[name] if name in true_values else get_parameter(camera, name)
-        other = name in distortion and fit.lens is not None and fit.lens.kind != camera.lens.kind
-        is_estimated = finding.ci95 is not None or isinstance(finding.value, str)
-        if is_estimated and actual is not None and not other:
-            found[name] = {"truth": actual, "value": finding.value}
-            if finding.ci95 is not None:
-                found[name]["ci95"] = list(finding.ci95)
-    return found
+        has_other_lens = (
+            name in distortion and fit.lens is not None and fit.lens.kind != camera.lens.kind
+        )
+        is_estimated = estimate.ci95 is not None or isinstance(estimate.value, str)
+        if is_estimated and actual is not None and not has_other_lens:
+            results[name] = {"truth": actual, "value": estimate.value}
+            if estimate.ci95 is not None:
+                results[name]["ci95"] = list(estimate.ci95)
+    return results
 
 
 def _equalize_noise(camera: Camera) -> Camera:
@@ -324,20 +326,20 @@ def get_parameter(camera: Camera, path: str) -> float | str | None:
 def summarize(cameras: dict[str, Any]) -> dict[str, Any]:
     """Return the number of estimates, median error, interval width and coverage of each parameter."""
     names = sorted({name for camera in cameras.values() for name in camera} - {FAILED})
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in names:
         entries = [camera[name] for camera in cameras.values() if name in camera]
         intervals = [entry for entry in entries if "ci95" in entry]
         inside = [_is_covered(entry) for entry in entries]
         errors = [abs(entry["value"] - entry["truth"]) for entry in intervals]
         widths = [entry["ci95"][1] - entry["ci95"][0] for entry in intervals]
-        found[name] = {
+        results[name] = {
             "told": len(entries),
             "median_error": float(np.median(errors)) if errors else None,
             "median_width": float(np.median(widths)) if widths else None,
             "covered": estimate_proportion(sum(inside), len(inside)).to_json(),
         }
-    return found
+    return results
 
 
 def _is_covered(entry: dict[str, Any]) -> bool:

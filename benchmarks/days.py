@@ -88,18 +88,18 @@ def get_site(day: str, captures: RealImageSplits, work: Path) -> Site:
         work: folder of all datasets and training runs.
     """
 
-    def apart(photos: Dataset, *, same: bool) -> Dataset:
+    def select_day(photos: Dataset, *, same: bool) -> Dataset:
         return photos.select_by_name(
             s.name for s in photos.samples if (f"_{day}_" in s.name) is same
         )
 
     assert captures.dev is not None
-    photos, other = apart(captures.style, same=False), apart(captures.test, same=False)
+    photos, other = select_day(captures.style, same=False), select_day(captures.test, same=False)
     scored_on = replace(other, samples=(*photos.samples, *other.samples))
-    own = RealImageSplits(
-        apart(captures.style, same=True), scored_on, apart(captures.dev, same=True)
+    splits_by_day = RealImageSplits(
+        select_day(captures.style, same=True), scored_on, select_day(captures.dev, same=True)
     )
-    return Site(own, work / day, work / "shared", work / "predictions" / day)
+    return Site(splits_by_day, work / day, work / "shared", work / "predictions" / day)
 
 
 def score(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
@@ -130,13 +130,13 @@ def score(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
                 complete = [result for result in results if result is not None]
                 if len(complete) < len(sites):
                     continue
-                found = {
+                detections = {
                     image: boxes
                     for result in complete
                     for image, boxes in result[DETECTION_ROWS].items()
                 }
                 data = [record for result in complete for record in result["data"]]
-                facts = complete[0] | {DETECTION_ROWS: found, "data": data}
+                facts = complete[0] | {DETECTION_ROWS: detections, "data": data}
                 facts.pop(DIGESTS, None)  # valid for one direction only; already checked
                 write_json(locate_result(Path(folder), variant, seed), facts)
         return score_ablation(plan, together, Path(folder), baseline=BASELINE)

@@ -63,7 +63,7 @@ PLAN = AblationPlan(
         Variant("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
         Variant(
             "+ transfer", (RANDOMIZED, "reinhard")
-        ),  # fixed: the best transfer is selected with labels
+        ),  # not the best transfer, which other ablation studies select
         Variant("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, PSEUDO_LABELLED)),
         Variant("+ translated", (RANDOMIZED, TRANSLATED)),
         Variant("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
@@ -149,7 +149,7 @@ def main(arguments: Arguments) -> None:
     page = write_ablation_page(
         read_ablation(RESULTS / "dice.json"),
         arguments.work / PAGE_FILE,
-        title="What each part of the pipeline is worth on real dice",
+        title="Contribution of each pipeline stage on real dice",
     )
     for variant in scores["variants"]:
         print(

@@ -99,11 +99,11 @@ def main(arguments: Arguments) -> None:
         parts["gopro"] = partial(gopro, real / "gopro_chessboard")
     for number in range(arguments.cameras):
         parts[f"camera {number}"] = partial(hidden, number)
-    found = known.get("parts", {})
+    results = known.get("parts", {})
     for name, run in parts.items():
-        if name not in found:
-            found[name] = run()
-            write_json(path, {"summary": summarize(found), "parts": found})
+        if name not in results:
+            results[name] = run()
+            write_json(path, {"summary": summarize(results), "parts": results})
         print(name, file=sys.stderr, flush=True)
 
 
@@ -193,14 +193,14 @@ def gopro(root: Path) -> dict[str, Any]:
     photos = [
         p for p in measure_photos(captures, None, _silent)[0] if p.board_detection is not None
     ]
-    found = []
+    results = []
     for _ in range(GOPRO_SPLITS):
         order = [photos[i] for i in rng.permutation(len(photos))]
         half = len(order) // 2
         fit = fit_camera(order[:half], rng)
         change = compare_lens(fit, _sightings(order[half:]), (fit.width, fit.height), rng)
-        found.append({"p_value": change.p_value, "shift_px": change.shift})
-    return {"same": found}
+        results.append({"p_value": change.p_value, "shift_px": change.shift})
+    return {"same": results}
 
 
 def measure_folder(folder: Path) -> list[PhotoMeasurements]:
@@ -239,16 +239,16 @@ def list_drifted(
 def summarize(parts: dict[str, Any]) -> dict[str, Any]:
     """Return counts of false alarms and of detected changes."""
     rendered = [part for name, part in parts.items() if name.startswith("camera")]
-    found: dict[str, Any] = {"rendered": _counts(rendered)} if rendered else {}
+    results: dict[str, Any] = {"rendered": _counts(rendered)} if rendered else {}
     if "dice" in parts:
-        found["dice"] = _counts([parts["dice"]]) | {
+        results["dice"] = _counts([parts["dice"]]) | {
             name: _alarms(parts["dice"][name]) for name in ("halves of a day", "other day")
         }
     if "gopro" in parts:
         p_values = [split["p_value"] for split in parts["gopro"]["same"]]
         alarms = sum(p <= 0.05 for p in p_values)
-        found["gopro"] = {"same": {"trials": len(p_values), "alarms": alarms}}
-    return found
+        results["gopro"] = {"same": {"trials": len(p_values), "alarms": alarms}}
+    return results
 
 
 def _counts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -42,17 +42,17 @@ Metrics = dict[str, tuple[float, Floats]]
 """Value and bootstrap resamples (draws,) by metric."""
 
 SEED = 7
-MIN_VISIBLE = 0.97  # least visible fraction of an object
-OVERSAMPLING = 4  # oversampling of the outline mask
+MIN_VISIBLE = 0.97  # visible fraction of an object
+OVERSAMPLING = 4  # of the outline mask
 MIN_SIZE_PX = 20  # side of a square of the object's area
 MARGIN_PX = 10  # distance of the object from the image border
 SCALES = np.linspace(0.88, 1.12, 17)
 SHIFTS_PX = np.linspace(-6.0, 6.0, 9)
-REFINEMENTS = 4  # refinements of the grid
+REFINEMENTS = 4  # of the search grid
 MAX_DIFFERENCE = 60.0  # clipping of colour differences, of 255 levels
-WITHIN = 0.1  # share of the diameter
+MAX_ERROR = 0.1  # share of the diameter
 METRICS = ("scale", "right_px", "down_px", "size_px", "at_end", "add_or_s")
-DRAWS = 2000
+RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Fit:
     """An outline fitted to the strongest edges.
 
     Attributes:
-        picture: name of the image.
+        image_name: name of the image.
         scale: scale of the outline about its centroid.
         right_px, down_px: shift of the centroid.
         at_end: 1 if the fit is at a bound of the search, else 0.
@@ -136,9 +136,9 @@ def _fit_objects(dataset: Dataset, shapes: Mapping[str, Shape]) -> Iterator[tupl
             if label.visible_fraction is None or label.visible_fraction < MIN_VISIBLE:
                 continue
             rgb = _read_smoothed(sample) if rgb is None else rgb
-            found = _fit_object(rgb, sample, label, shapes[label.category])
-            if found is not None:
-                yield label.category, found
+            fit = _fit_object(rgb, sample, label, shapes[label.category])
+            if fit is not None:
+                yield label.category, fit
 
 
 def _read_smoothed(sample: Sample) -> NDArray[np.float32]:
@@ -160,14 +160,14 @@ def _fit_object(
     if outline is None:
         return None
     points, normals, size_px = outline
-    whole = _distort(lens, camera, points)
+    distorted = _distort(lens, camera, points)
     size = np.array(rgb.shape[1::-1])
-    if whole.min() < MARGIN_PX or (whole > size - 1 - MARGIN_PX).any():
+    if distorted.min() < MARGIN_PX or (distorted > size - 1 - MARGIN_PX).any():
         return None
-    middle = points.mean(axis=0)
+    centre = points.mean(axis=0)
 
     def strength(scale: float, shift: Floats) -> float:
-        there = middle + scale * (points - middle) + shift
+        there = centre + scale * (points - centre) + shift
         outside, inside = (
             _sample_colours(rgb, _distort(lens, camera, there + side * normals)) for side in (1, -1)
         )
@@ -177,11 +177,11 @@ def _fit_object(
     scale, shift = _maximize_strength(strength)
     depth_m = pose[2, 3] / scale
     origin = camera @ pose[:3, 3]
-    moved = middle + scale * (origin[:2] / origin[2] - middle) + shift
-    found = pose.copy()
-    found[:3, 3] = depth_m * np.linalg.solve(camera, np.append(moved, 1.0))
+    moved = centre + scale * (origin[:2] / origin[2] - centre) + shift
+    fitted_pose = pose.copy()
+    fitted_pose[:3, 3] = depth_m * np.linalg.solve(camera, np.append(moved, 1.0))
     measure = compute_add if len(shape.entry.symmetries) == 1 else compute_add_s
-    error = measure(found, pose, shape.points_m) / shape.entry.diameter_m
+    error = measure(fitted_pose, pose, shape.points_m) / shape.entry.diameter_m
     at_end = not SCALES[0] < scale < SCALES[-1] or np.abs(shift).max() >= SHIFTS_PX[-1]
     return Fit(sample.name, scale, float(shift[0]), float(shift[1]), float(at_end), size_px, error)
 
@@ -210,8 +210,8 @@ def _outline(
     size_px = float(np.sqrt(mask.sum())) / OVERSAMPLING
     if size_px < MIN_SIZE_PX:
         return None
-    found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    ring = max(found, key=len)[:, 0].astype(np.float64)
+    contours, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    ring = max(contours, key=len)[:, 0].astype(np.float64)
     along = np.roll(ring, -3 * OVERSAMPLING, axis=0) - np.roll(ring, 3 * OVERSAMPLING, axis=0)
     normals = np.column_stack([along[:, 1], -along[:, 0]])
     normals /= np.linalg.norm(normals, axis=1, keepdims=True) + 1e-9
@@ -252,21 +252,21 @@ def _summarize(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
     """
     names = sorted({fit.image_name for _, fit in fits})
     number = {name: place for place, name in enumerate(names)}
-    counts = sample_bootstrap_counts(len(names), DRAWS, derive_rng(SEED, "pictures"))
+    counts = sample_bootstrap_counts(len(names), RESAMPLES, derive_rng(SEED, "pictures"))
     objects = Counter(category for category, _ in fits)
-    found: dict[str, Metrics] = {}
+    metrics: dict[str, Metrics] = {}
     for category in sorted(objects):
         category_fits = [fit for name, fit in fits if name == category]
-        found[category] = _compute_metrics(
+        metrics[category] = _compute_metrics(
             category_fits, counts[:, [number[fit.image_name] for fit in category_fits]]
         )
-    of_all = {metric: _average([one[metric] for one in found.values()]) for metric in METRICS}
+    means = {metric: _average([entry[metric] for entry in found.values()]) for metric in METRICS}
     return {
         name: {
             "objects": objects.get(name, len(fits)),
-            **{metric: bootstrap_estimate(*pair).to_json() for metric, pair in one.items()},
+            **{metric: bootstrap_estimate(*pair).to_json() for metric, pair in entry.items()},
         }
-        for name, one in {"all": of_all, **found}.items()
+        for name, entry in {"all": means, **metrics}.items()
     }
 
 
@@ -284,7 +284,7 @@ def _compute_metrics(fits: Sequence[Fit], weights: NDArray[np.int64]) -> Metrics
         numbers[name] = float(np.median(values)), _compute_medians(values, weights)
     for name, values in (
         ("at_end", np.array([fit.at_end for fit in fits])),
-        ("add_or_s", np.array([float(fit.error <= WITHIN) for fit in fits])),
+        ("add_or_s", np.array([float(fit.error <= MAX_ERROR) for fit in fits])),
     ):
         numbers[name] = float(values.mean()), weights @ values / np.maximum(weights.sum(axis=1), 1)
     return numbers
@@ -294,14 +294,14 @@ def _compute_medians(values: Floats, weights: NDArray[np.int64]) -> Floats:
     """Return the median of each resample; ``weights`` (draws, n) has a column per value."""
     order = np.argsort(values)
     reached = np.cumsum(weights[:, order], axis=1)
-    middle = np.argmax(2 * reached >= reached[:, -1:], axis=1)
-    return np.asarray(values[order][middle])
+    index = np.argmax(2 * reached >= reached[:, -1:], axis=1)
+    return np.asarray(values[order][index])
 
 
-def _format_row(one: Mapping[str, Any]) -> str:
+def _format_row(entry: Mapping[str, Any]) -> str:
     return (
-        f"{one['objects']} objects, scale {one['scale']['value']:.3f}, moved {one['right_px']['value']:.1f} and "
-        f"{one['down_px']['value']:.1f} px, found {one['add_or_s']['value']:.2f}, at the end {one['at_end']['value']:.2f}"
+        f"{entry['objects']} objects, scale {entry['scale']['value']:.3f}, moved {entry['right_px']['value']:.1f} and "
+        f"{entry['down_px']['value']:.1f} px, found {entry['add_or_s']['value']:.2f}, at the end {entry['at_end']['value']:.2f}"
     )
 
 

@@ -47,7 +47,8 @@ from sim2cam.pipeline.recipe import load_recipe
 
 CONFIG = replace(PLAN.config, steps=10_000)
 SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # shares of training crops
-OWN_STEPS, OWN_SHARE = 1_000, 3.0  # steps of the second training, share of photos in its crops
+PSEUDO_LABEL_STEPS = 1_000  # steps of the second training
+PSEUDO_LABEL_SHARE = 3.0  # share of photos in its crops
 OBLIQUE, OBLIQUE_COUNT, OBLIQUE_SEED = Path(__file__).parent / "oblique.toml", 1_600, 11
 """Recipe, number and seed of the oblique renders.
 
@@ -71,21 +72,25 @@ def main(arguments: Arguments) -> None:
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "shipped"
     train_detector(datasets, CONFIG, run, resume=True, progress=print_progress)
-    own, oblique = run.with_name("shipped-own"), run.with_name("shipped-oblique")
+    second_run, third_run = run.with_name("shipped-own"), run.with_name("shipped-oblique")
     dev = read_real_images(real_folder("dice") / "dev.json")
     fine_tune(
-        (*datasets, (pseudo_label_style_photos(run, dev), OWN_SHARE)),
-        replace(CONFIG, steps=OWN_STEPS),
+        (*datasets, (pseudo_label_style_photos(run, dev), PSEUDO_LABEL_SHARE)),
+        replace(CONFIG, steps=PSEUDO_LABEL_STEPS),
         run,
-        own,
+        second_run,
     )
     renders = read_dataset(arguments.work / RANDOMIZED)
     datasets = tuple(
         (dataset, 1.0)
-        for dataset in (renders, generate_oblique(arguments), pseudo_label_style_photos(own, dev))
+        for dataset in (
+            renders,
+            generate_oblique(arguments),
+            pseudo_label_style_photos(second_run, dev),
+        )
     )
     config = replace(load_recipe(str(OBLIQUE)).train, cache_bytes=CONFIG.cache_bytes)
-    fine_tuned = fine_tune(datasets, config, own, oblique)
+    fine_tuned = fine_tune(datasets, config, second_run, third_run)
     trained = require_native_detector(fine_tuned, "features")
     trained = replace(
         trained, feature_distribution=fit_training_distribution(trained, datasets, config)

@@ -105,10 +105,10 @@ def _cross_validate(detector: NativeDetector, dev: Dataset) -> Iterator[Threshol
     predictions = predict_samples(detector, dev, score_floor=SCORE_FLOOR)
     for fold in np.array_split(order, FOLDS):
         fold_names = {dev.samples[i].name for i in fold}
-        others = dev.select_by_name(predictions.keys() - fold_names)
+        other_photos = dev.select_by_name(predictions.keys() - fold_names)
         threshold = fit_ood_threshold(
-            others,
-            {s.name: predictions[s.name] for s in others.samples},
+            other_photos,
+            {s.name: predictions[s.name] for s in other_photos.samples},
             "validation images",
             detector.card,
         )

@@ -115,9 +115,9 @@ def shipped_table(results: dict[str, Any] | None) -> str:
     """
     rows = []
     for split, name in (("dev", "dice, development"), ("test", "dice, test")):
-        found = (results or {}).get(split)
-        cells = [_format_score(found[key]) if found else "not run" for key in SCORES]
-        rows.append((name, *cells, found["images"] if found else 0))
+        result = (results or {}).get(split)
+        cells = [_format_score(result[key]) if result else "not run" for key in SCORES]
+        rows.append((name, *cells, result["images"] if result else 0))
     return _format_table(("scored on", *SCORES.values(), "photos"), rows)
 
 
@@ -128,8 +128,8 @@ def elsewhere_table(results: dict[str, Any] | None) -> str:
         results: content of ``elsewhere.json``; None if the file is missing.
     """
     rows = [
-        (one["name"], one["images"], f"{one['objects']:,}", *(_format_score(one[key]) for key in SCORES), _format_score(one["ood_rate"]))
-        for one in (results or {}).get("places", [])
+        (entry["name"], entry["images"], f"{entry['objects']:,}", *(_format_score(entry[key]) for key in SCORES), _format_score(entry["ood_rate"]))
+        for entry in (results or {}).get("places", [])
     ]  # fmt: skip
     return _format_table(("pictures", "how many", "dice", *SCORES.values(), "unlike"), rows)
 
@@ -141,16 +141,19 @@ def translations_table(results: dict[str, Any] | None) -> str:
         results: content of ``translations.json``; None if the file is missing.
     """
     rows = []
-    for one in (results or {}).get("transfers", []):
-        kept, far = one.get("detection_recall", {}), one["from"] or {}  # none of too few
-        shares = (one.get("rejection_rate"), kept.get("task"), kept.get("verifier"))
+    for entry in (results or {}).get("transfers", []):
+        recalls, gaps = (
+            entry.get("detection_recall", {}),
+            entry["from"] or {},
+        )  # null if too few images passed
+        shares = (entry.get("rejection_rate"), recalls.get("task"), recalls.get("verifier"))
         rows.append(
             (
-                one["name"],
-                one.get("decision", "—"),
-                *(_format_score(found) if found else "—" for found in shares),
+                entry["name"],
+                entry.get("decision", "—"),
+                *(_format_score(result) if result else "—" for result in shares),
                 *(
-                    _format_score(far[name]["sliced_wasserstein"]) if name in far else "—"
+                    _format_score(gaps[name]["sliced_wasserstein"]) if name in gaps else "—"
                     for name in ("style", "dev")
                 ),
             )
@@ -171,9 +174,9 @@ def novelty_table(results: dict[str, Any] | None) -> str:
         results: content of ``novelty.json``; None if the file is missing.
     """
     rows = [
-        (one["name"], one["images"], _format_score(one["ood_rate"]), f"{auc['distance']:.2f}", f"{auc['uncertainty']:.2f}")
-        for one in (results or {}).get("sets", [])
-        for auc in [one["auc"]]
+        (entry["name"], entry["images"], _format_score(entry["ood_rate"]), f"{auc['distance']:.2f}", f"{auc['uncertainty']:.2f}")
+        for entry in (results or {}).get("sets", [])
+        for auc in [entry["auc"]]
     ]  # fmt: skip
     return _format_table(
         ("pictures", "how many", "unlike", "AUC of the distance", "AUC of the doubt"), rows
@@ -192,7 +195,7 @@ def lmo_means_table(results: dict[str, Any] | None) -> str:
         means = {"as found": scores["poses"]["mean"], "outlines fitted": results["refined"]["mean"]}
         boxes = [_format_score(scores[key]) for key in ("ap", "ap50")]
         rows = [
-            (n, *boxes, *(_format_score(found[m]) for m in POSES)) for n, found in means.items()
+            (n, *boxes, *(_format_score(result[m]) for m in POSES)) for n, result in means.items()
         ]
     return _format_table(("poses", "AP, box", "AP50, box", *POSES.values()), rows)
 
@@ -212,9 +215,9 @@ def lmo_table(results: dict[str, Any] | None) -> str:
     rows = {
         "all": (sum(poses["instances"].values()), scores["ap50"], poses["mean"], refined["mean"])
     }
-    for name, found in poses["objects"].items():
+    for name, result in poses["objects"].items():
         boxes = scores["category_ap50"][name]
-        rows[name] = (poses["instances"][name], boxes, found, refined["objects"][name])
+        rows[name] = (poses["instances"][name], boxes, result, refined["objects"][name])
     objects = _format_table(
         headers,
         (
@@ -222,9 +225,9 @@ def lmo_table(results: dict[str, Any] | None) -> str:
                 name,
                 f"{number:,}",
                 _format_score(boxes),
-                *(_format_score(one[m]) for one in found for m in POSES),
+                *(_format_score(entry[m]) for entry in result for m in POSES),
             )
-            for name, (number, boxes, *found) in rows.items()
+            for name, (number, boxes, *result) in rows.items()
         ),
     )
     gains = [
@@ -269,8 +272,8 @@ def lmo_truth_table(results: dict[str, Any] | None) -> str:
                 name,
                 *(
                     cell
-                    for one in (photos[name], renders[name])
-                    for cell in _format_pose_errors(one)
+                    for entry in (photos[name], renders[name])
+                    for cell in _format_pose_errors(entry)
                 ),
             )
             for name in photos
@@ -278,19 +281,19 @@ def lmo_truth_table(results: dict[str, Any] | None) -> str:
     )
 
 
-def _format_pose_errors(one: dict[str, Any]) -> tuple[str, ...]:
+def _format_pose_errors(entry: dict[str, Any]) -> tuple[str, ...]:
     moved = (
         f"{value:.1f} ({low:.1f} to {high:.1f})"
         for way in ("right_px", "down_px")
-        for value, (low, high) in [(one[way]["value"], one[way]["ci95"])]
+        for value, (low, high) in [(entry[way]["value"], entry[way]["ci95"])]
     )
-    size = f"{one['size_px']['value']:.0f}"
+    size = f"{entry['size_px']['value']:.0f}"
     return (
-        f"{one['objects']:,}",
+        f"{entry['objects']:,}",
         size,
-        _format_score(one["scale"]),
+        _format_score(entry["scale"]),
         *moved,
-        _format_score(one["add_or_s"]),
+        _format_score(entry["add_or_s"]),
     )
 
 
@@ -349,10 +352,10 @@ def predict_table(results: dict[str, Any] | None) -> str:
     )  # fmt: skip
     rows: list[Sequence[object]] = []
     for name, number in weights.items():
-        found = [(cases.get((name, device, cores)), what) for device, cores, what in columns]
-        cells = (_format_spread(case[what]) if case else "not run" for case, what in found)
+        result = [(cases.get((name, device, cores)), what) for device, cores, what in columns]
+        cells = (_format_spread(case[what]) if case else "not run" for case, what in result)
         rows.append((name, f"{number / 1e6:.1f} M", *cells))
-    rows += [(one["name"], f"not run: {one['reason']}") for one in results["not_run"]]
+    rows += [(entry["name"], f"not run: {entry['reason']}") for entry in results["not_run"]]
     table = _format_table(headers, rows)
     nano = cases.get(("sim2cam, `nano`", "cpu", 1))
     if not nano:
@@ -419,14 +422,17 @@ def rest_table(results: dict[str, Any] | None) -> str:
     )  # fmt: skip
     if not results:
         return _format_table(headers, [])
-    found = results["recipes"]
+    result = results["recipes"]
     counts = {
-        name: sum(one[name] for one in found.values())
+        name: sum(entry[name] for entry in result.values())
         for name in ("scenes", "bodies", "floating", "moved_over_2_mm", "overlap_over_1_mm")
     }
-    every = counts | {"moved_mm": {"max": max(one["moved_mm"]["max"] for one in found.values())}}
+    totals = counts | {
+        "moved_mm": {"max": max(entry["moved_mm"]["max"] for entry in result.values())}
+    }
     return _format_table(
-        headers, (_format_stability(name, one) for name, one in (found | {"all": every}).items())
+        headers,
+        (_format_stability(name, entry) for name, entry in (result | {"all": totals}).items()),
     )
 
 
@@ -436,10 +442,10 @@ def certificate_table(results: dict[str, Any] | None) -> str:
     Args:
         results: content of ``certificate.json``; None if the file is missing.
     """
-    found = (*results["saboteurs"], *results["benign"]) if results else ()
+    result = (*results["saboteurs"], *results["benign"]) if results else ()
     return _format_table(
         ("change of a picture", "rejected, without judges", "with two", "of sets", "mostly by"),
-        map(_format_certificate, found),
+        map(_format_certificate, result),
     )
 
 
@@ -450,9 +456,9 @@ def gap_table(results: dict[str, Any] | None) -> str:
         results: content of ``gap.json``; None if the file is missing.
     """
     cameras = (results or {}).get("cameras", [])
-    headers = [f"{GAPS[key]}, camera {one['name']}" for one in cameras for key in GAPS]
+    headers = [f"{GAPS[key]}, camera {entry['name']}" for entry in cameras for key in GAPS]
     rows = []
-    for steps in zip(*(one["stages"] for one in cameras), strict=True):
+    for steps in zip(*(entry["stages"] for entry in cameras), strict=True):
         gaps = [{**step, "detail": step["aspects"]["detail"]} for step in steps]
         rows.append((steps[0]["stage"], *(_format_score(gap[key]) for gap in gaps for key in GAPS)))
     return _format_table(("the camera's steps up to", *(headers or GAPS.values())), rows)
@@ -466,9 +472,9 @@ def imprint_table(results: dict[str, Any] | None) -> str:
     """
     cameras = (results or {}).get("cameras", [])
     rows = (
-        (step["stage"], one["name"], *_format_isp_gaps(step["isp_gaps"]))
-        for steps in zip(*(one["stages"] for one in cameras), strict=True)
-        for one, step in zip(cameras, steps, strict=True)
+        (step["stage"], entry["name"], *_format_isp_gaps(step["isp_gaps"]))
+        for steps in zip(*(entry["stages"] for entry in cameras), strict=True)
+        for entry, step in zip(cameras, steps, strict=True)
         if "isp_gaps" in step
     )
     return _format_table(
@@ -485,14 +491,14 @@ def hidden_table(results: dict[str, Any] | None) -> str:
     cameras = (results or {}).get("cameras", [])
     scores = _format_table(
         ("hidden camera", *BASELINE_COLUMNS),
-        ((one["camera"], *row) for one in cameras for row in _compare_with_baseline(one)),
+        ((entry["camera"], *row) for entry in cameras for row in _compare_with_baseline(entry)),
     )
     gaps = _format_table(
         ("AUC of renders", *(f"by {step}" for step in ISP_FEATURES)),
         (
-            (f"camera {one['camera']}, {name}", *_format_isp_gaps(isp_gaps))
-            for one in cameras
-            for name, isp_gaps in one["isp_gaps"].items()
+            (f"camera {entry['camera']}, {name}", *_format_isp_gaps(isp_gaps))
+            for entry in cameras
+            for name, isp_gaps in entry["isp_gaps"].items()
         ),
     )
     return f"{scores}\n\n{gaps}"
@@ -509,20 +515,20 @@ def days_table(results: dict[str, Any] | None) -> str:
 
 def _compare_with_baseline(scores: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each variant, as in ``AGAINST``."""
-    found = {(one["first"], one["metric"]): one for one in scores["comparisons"]}
+    result = {(entry["first"], entry["metric"]): entry for entry in scores["comparisons"]}
     for variant in scores["variants"]:
         cells = (
             (
                 _format_score(variant[metric]),
-                _format_difference(found.get((variant["name"], metric))),
+                _format_difference(result.get((variant["name"], metric))),
             )
             for metric in ("ap50", "ap")
         )
         yield variant["name"], *itertools.chain.from_iterable(cells)
 
 
-def _format_difference(found: dict[str, Any] | None) -> str:
-    return f"{_format_score(found)}, p = {found['p_holm']:.3f}" if found else "—"
+def _format_difference(result: dict[str, Any] | None) -> str:
+    return f"{_format_score(result)}, p = {result['p_holm']:.3f}" if result else "—"
 
 
 def _format_isp_gaps(isp_gaps: dict[str, Any]) -> list[str]:
@@ -537,15 +543,15 @@ def drift_table(results: dict[str, Any] | None) -> str:
     Args:
         results: content of ``drift.json``; None if the file is missing.
     """
-    found = (results or {}).get("summary", {})
+    result = (results or {}).get("summary", {})
     false_alarms: list[Sequence[object]] = []
     for source, name, words in UNCHANGED:
-        part = found.get(source, {}).get(name)
+        part = result.get(source, {}).get(name)
         named = ", ".join(part.get("named", ())) or "—" if part else ""
         false_alarms.append(
             (words, part["trials"], part["alarms"], named) if part else (words, "not run")
         )
-    detections = [found.get(source, {}).get("planted", {}) for source in ("rendered", "dice")]
+    detections = [result.get(source, {}).get("planted", {}) for source in ("rendered", "dice")]
     rows = (
         (name, *(cell for part in detections for cell in _format_detections(part.get(name))))
         for name in dict.fromkeys(name for part in detections for name in part)
@@ -569,7 +575,7 @@ def calibrate_table(results: dict[str, Any] | None) -> str:
     Args:
         results: content of ``calibrate.json``; None if the file is missing.
     """
-    found = (results or {}).get("summary", {})
+    result = (results or {}).get("summary", {})
     count = len((results or {}).get("cameras", {}))
     return _format_table(
         (
@@ -584,7 +590,7 @@ def calibrate_table(results: dict[str, Any] | None) -> str:
                 _format_number(row["median_width"]),
                 _format_score(row["covered"]),
             )
-            for name, row in found.items()
+            for name, row in result.items()
         ),
     )  # fmt: skip
 
@@ -604,12 +610,12 @@ def faults_table(results: dict[str, Any] | None) -> str:
         return _format_table(headers, [])
     rows = [
         (
-            one["name"],
-            one["tries"],
-            one["whole"],
-            f"{one['seconds']:.0f}" if "seconds" in one else "",
+            entry["name"],
+            entry["tries"],
+            entry["whole"],
+            f"{entry['seconds']:.0f}" if "seconds" in entry else "",
         )
-        for one in results["experiments"]
+        for entry in results["experiments"]
     ]
     costs = results["costs"]
     words = (
@@ -681,8 +687,8 @@ def _format_variant(name: str, variant: dict[str, Any] | None, worth: str) -> tu
         return (name, *["not run"] * len(SCORES), worth, 0)
     rejected = variant.get("rejected", {}).items()
     rejections = "".join(
-        f", {n:,} rejected{' but learned' if made.partition('-')[0] in UNGATED else ''}"
-        for made, n in rejected
+        f", {n:,} rejected{' but learned' if dataset.partition('-')[0] in UNGATED else ''}"
+        for dataset, n in rejected
     )
     photos = worth.removeprefix("worth ").replace(" real photos", "")
     return (
@@ -699,31 +705,33 @@ def _format_score(score: dict[str, Any]) -> str:
     return f"{score['value']:.3f} ({low:.3f}{between}{high:.3f})"
 
 
-def _format_certificate(found: dict[str, Any]) -> tuple[str, ...]:
-    most = sorted(found["by"], key=found["by"].get, reverse=True)
+def _format_certificate(result: dict[str, Any]) -> tuple[str, ...]:
+    most = sorted(result["by"], key=result["by"].get, reverse=True)
     return (
-        found["name"], _format_share(found["failed_without_verifiers"]), _format_share(found["failed"]),
-        f"{found['sets_failed']} of {found['sets']}", ", ".join(most[:2]) or "—",
+        result["name"], _format_share(result["failed_without_verifiers"]), _format_share(result["failed"]),
+        f"{result['sets_failed']} of {result['sets']}", ", ".join(most[:2]) or "—",
     )  # fmt: skip
 
 
-def _format_share(found: dict[str, Any]) -> str:
-    low, high = (f"{100 * end:.1f}" for end in found["ci95"])
-    return f"{100 * found['value']:.1f} % ({low}–{high})"
+def _format_share(result: dict[str, Any]) -> str:
+    low, high = (f"{100 * end:.1f}" for end in result["ci95"])
+    return f"{100 * result['value']:.1f} % ({low}–{high})"
 
 
 def _gpu_lines(cases: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield the GPU throughput of each measured case, one line each."""
     timed = [case for case in cases if "gpu" in case]
-    devices = {one["device"] for case in timed for one in case["gpu"].values() if "device" in one}
+    devices = {
+        entry["device"] for case in timed for entry in case["gpu"].values() if "device" in entry
+    }
     for number, case in enumerate(timed):
-        speeds = ", ".join(f"{way} {_gpu_speed(one)}" for way, one in case["gpu"].items())
+        speeds = ", ".join(f"{way} {_gpu_speed(entry)}" for way, entry in case["gpu"].items())
         start = f"\nPictures a second on {', '.join(devices)}:\n\n" if number == 0 else ""
         yield f"{start}- {case['name']}, {case['patch_px']} px: {speeds}"
 
 
-def _gpu_speed(found: dict[str, Any]) -> str:
-    return "failed" if "failed" in found else f"{found['pictures_per_s']:.1f}"
+def _gpu_speed(result: dict[str, Any]) -> str:
+    return "failed" if "failed" in result else f"{result['pictures_per_s']:.1f}"
 
 
 def _format_translator(case: dict[str, Any]) -> tuple[object, ...]:
@@ -753,12 +761,12 @@ def _format_recipe(recipe: dict[str, Any]) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _format_stability(name: str, found: dict[str, Any]) -> tuple[object, ...]:
-    moved = found["moved_mm"]
+def _format_stability(name: str, result: dict[str, Any]) -> tuple[object, ...]:
+    moved = result["moved_mm"]
     middle, high = (f"{moved[at]:.3f}" if at in moved else "" for at in ("median", "p99"))
     return (
-        name, f"{found['scenes']:,}", f"{found['bodies']:,}", found["floating"],
-        found["moved_over_2_mm"], middle, high, f"{moved['max']:.1f}", found["overlap_over_1_mm"],
+        name, f"{result['scenes']:,}", f"{result['bodies']:,}", result["floating"],
+        result["moved_over_2_mm"], middle, high, f"{moved['max']:.1f}", result["overlap_over_1_mm"],
     )  # fmt: skip
 
 

@@ -113,8 +113,8 @@ def render_view(scene: Scene, segments: int, paths: int) -> Renders:
     view = make_pinhole(scene)
     get_rasterizer().load(scene)
     tracer = PathTracer(scene, max_depth=segments)
-    one, other = (tracer.trace(view, samples_per_pixel=paths, seed=seed) for seed in (0, 1))
-    return Renders(get_rasterizer().render(view, {"radiance"})["radiance"], (one, other))
+    first, second = (tracer.trace(view, samples_per_pixel=paths, seed=seed) for seed in (0, 1))
+    return Renders(get_rasterizer().render(view, {"radiance"})["radiance"], (first, second))
 
 
 def blacken_table(scene: Scene) -> Scene:
@@ -159,8 +159,8 @@ def compute_relative_error(first: Floats, second: Floats, reference: Renders) ->
 
 def compute_percentiles(values: list[Floats]) -> dict[str, float]:
     """Return percentiles of the values of all images by name."""
-    found = np.percentile(np.concatenate([v.ravel() for v in values]), PERCENTILES)
-    return {f"p{p}": float(value) for p, value in zip(PERCENTILES, found, strict=True)}
+    values_at = np.percentile(np.concatenate([v.ravel() for v in values]), PERCENTILES)
+    return {f"p{p}": float(value) for p, value in zip(PERCENTILES, values_at, strict=True)}
 
 
 def make_sheet_row(scene: dict[str, Renders]) -> NDArray[np.uint8]:

@@ -77,9 +77,9 @@ def swap_colours(subject: Subject, rng: np.random.Generator) -> Rgb:
     palette = _CHROMA * np.stack([np.cos(hues), np.sin(hues)], axis=1)
     for label in subject.objects:
         mask = subject.ids == label.instance_id
-        own = lab[mask][:, 1:].mean(axis=0)
-        other = palette[np.linalg.norm(palette - own, axis=1).argmax()]
-        lab[mask, 1:] += other - own
+        chroma = lab[mask][:, 1:].mean(axis=0)
+        target = palette[np.linalg.norm(palette - chroma, axis=1).argmax()]
+        lab[mask, 1:] += target - chroma
     return _rgb(255 * cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
 
 

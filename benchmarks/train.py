@@ -43,7 +43,7 @@ BATCHES = 12
 LINE_STEPS = 5
 WARM_UP = 0.2
 AIM_BUSY = 0.9
-"""Aim of the mean number of busy cores, per core."""
+"""Target share of time in which a step does not wait for data; with two cores, of busy cores."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sim2cam.images import encode_jpeg
 Image = NDArray[np.uint8]
 
 _STRIP_PX = 28
-_QUALITY = 75  # of the file, which lies in the repository
+_QUALITY = 75  # low, because the file is committed
 _PAPER, _INK = 255, (30, 30, 30)
 
 

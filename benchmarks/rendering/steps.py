@@ -121,25 +121,25 @@ def _time_sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> New
         optics = build_optics(camera)
     rendered: dict[PinholeView, GBuffer] = {}
 
-    def rasterized(view: PinholeView, channels: Collection[Channel], what: str) -> GBuffer:
+    def rasterize(view: PinholeView, channels: Collection[Channel], step: str) -> GBuffer:
         if view not in rendered:
-            with clock(what):
+            with clock(step):
                 rendered[view] = get_rasterizer().render(view, channels)
         return rendered[view]
 
-    def color(view: PinholeView) -> NDArray[np.float32]:
-        return np.asarray(rasterized(view, {"radiance"}, "rasterize colour, 4 samples")["radiance"])
+    def rasterize_color(view: PinholeView) -> NDArray[np.float32]:
+        return np.asarray(rasterize(view, {"radiance"}, "rasterize colour, 4 samples")["radiance"])
 
-    def labels(view: PinholeView) -> GBuffer:
-        return rasterized(view, LABEL_CHANNELS, "rasterize labels")
+    def rasterize_labels(view: PinholeView) -> GBuffer:
+        return rasterize(view, LABEL_CHANNELS, "rasterize labels")
 
-    warp_radiance(optics, color)  # rasterizes; the second call only warps
+    warp_radiance(optics, rasterize_color)  # rasterizes; the second call only warps
     with clock("lens: colour"):
-        radiance = warp_radiance(optics, color)
+        radiance = warp_radiance(optics, rasterize_color)
     rendered.clear()
-    warp_labels(optics, labels)
+    warp_labels(optics, rasterize_labels)
     with clock("lens: labels"):
-        truth = warp_labels(optics, labels)
+        truth = warp_labels(optics, rasterize_labels)
     with clock("sensor"):
         developed = develop(radiance, camera.sensor)
     with clock("labels"):

@@ -65,7 +65,7 @@ def test_what_is_learned_from_is_of_one_day_and_what_is_scored_of_the_other(site
 
 def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
     plan = replace(BY_DAY, variants=BY_DAY.variants[:3], seeds=(0,))
-    with pytest.raises(InputError, match="no predictions of the arm 'randomized' yet"):
+    with pytest.raises(InputError, match="no predictions of the variant 'randomized' yet"):
         score(plan, sites)
     first, second, third = plan.variants
     for site, sure in zip(sites, (0.9, 0.4), strict=True):
