@@ -200,9 +200,8 @@ def measure(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
     config = case.config
     period = config.gradient_penalty_every if isinstance(config, TranslatorConfig) else 1
     steps = itertools.count()
-    step_s = _measure_cpu_s(
-        lambda: training.train_step(next(steps)), max(repeats, period)
-    )  # one has a gradient penalty
+    # A period of steps has one gradient penalty.
+    step_s = _measure_cpu_s(lambda: training.train_step(next(steps)), max(repeats, period))
     rng = np.random.default_rng(0)
     frames = {side: _make_frame(side) for side in SIDES_PX}
     translate_s = {

@@ -119,14 +119,14 @@ def write_sheet(subject: Subject, path: Path) -> None:
 
 def select_subjects(dataset: Dataset, count: int) -> list[Subject]:
     """Return the first images of a dataset that have a large enough object."""
-    certificates: list[Subject] = []
+    subjects: list[Subject] = []
     for sample in dataset.samples:
         frame = read_frame(sample)
         assert frame.ids is not None
         subject = Subject(frame.rgb, frame.ids, sample.objects or (), dataset.categories)
-        if subject.large and len(certificates) < count:
-            certificates.append(subject)
-    return certificates
+        if subject.large and len(subjects) < count:
+            subjects.append(subject)
+    return subjects
 
 
 def score_change(

@@ -161,11 +161,11 @@ def _tune(weights: Path, arguments: Arguments) -> tuple[Path, dict[str, Any]]:
     """Tune weights and return their path and the output of ``tune``."""
     out = arguments.work / "tuned"
     shutil.rmtree(out, ignore_errors=True)
-    outputs = _run_command(
+    output = _run_command(
         "tune", weights, *_render(TUNING_RENDERS, arguments), "--out", out, "--workers", arguments.workers,
         "--json",
     )  # fmt: skip
-    facts: dict[str, Any] = json.loads(outputs)
+    facts: dict[str, Any] = json.loads(output)
     return Path(facts.pop("weights")), facts
 
 
@@ -196,11 +196,11 @@ def _describe_training(weights: Path) -> dict[str, Any]:
 def _bench(weights: Path, poses: Path, workers: str, *how: object) -> dict[str, Any]:
     """Score weights and write their poses to a file."""
     poses.unlink(missing_ok=True)
-    outputs = _run_command(
+    output = _run_command(
         "bench", weights, "--captures", real_folder("lmo"), "--poses", poses, *how,
         "--workers", workers, "--json", "-q",
     )  # fmt: skip
-    scores: dict[str, Any] = json.loads(outputs)
+    scores: dict[str, Any] = json.loads(output)
     return scores
 
 

@@ -260,7 +260,7 @@ def _summarize(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
         metrics[category] = _compute_metrics(
             category_fits, counts[:, [number[fit.image_name] for fit in category_fits]]
         )
-    means = {metric: _average([entry[metric] for entry in found.values()]) for metric in METRICS}
+    means = {metric: _average([entry[metric] for entry in metrics.values()]) for metric in METRICS}
     return {
         name: {
             "objects": objects.get(name, len(fits)),
