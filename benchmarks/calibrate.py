@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import tyro
 from PIL import Image
-from scoring_log import short
+from scoring_log import round_numbers
 
 from sim2cam.adapt.calibration.camera_calibration import calibrate
 from sim2cam.adapt.calibration.camera_fit import CameraFit
@@ -71,17 +71,19 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Render, calibrate and score hidden cameras, and write the results."""
     start, path = time.monotonic(), arguments.out / "calibrate.json"
-    done = read_kept(path, arguments.photos)
+    results_by_camera = read_results(path, arguments.photos)
     numbers = range(FIRST, FIRST + arguments.cameras) if arguments.minutes else ()
-    missing = [Hidden(n, arguments.photos) for n in numbers if str(n) not in done]
+    missing = [Hidden(n, arguments.photos) for n in numbers if str(n) not in results_by_camera]
     for number, entry in map_units(score, missing, arguments.at_once):
-        done[str(number)] = entry
-        failed = {name: result[FAILED] for name, result in done.items() if FAILED in result}
+        results_by_camera[str(number)] = entry
+        failed = {
+            name: result[FAILED] for name, result in results_by_camera.items() if FAILED in result
+        }
         facts = {
             "photos": arguments.photos,
-            "summary": summarize(done),
+            "summary": summarize(results_by_camera),
             "failed": failed,
-            "cameras": done,
+            "cameras": results_by_camera,
         }
         facts["environment"] = collect_environment(None, arguments.at_once)
         write_json(path, facts, indented=False)
@@ -90,7 +92,7 @@ def main(arguments: Arguments) -> None:
         print(f"{minutes:6.1f} min  camera {number}: {status}", file=sys.stderr)
         if minutes > arguments.minutes:
             break
-    for name, row in summarize(done).items():
+    for name, row in summarize(results_by_camera).items():
         error = row["median_error"]
         print(
             f"{name:32} {row['told']:4} estimates  error {'—' if error is None else f'{error:.4g}'}  "
@@ -124,7 +126,7 @@ class Truth:
     spin_rad_s: float = 0.0
 
 
-def read_kept(path: Path, photos: int) -> dict[str, Any]:
+def read_results(path: Path, photos: int) -> dict[str, Any]:
     """Return earlier results by camera number; none if the number of photos differs."""
     known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     cameras: dict[str, Any] = known.get("cameras", {})
@@ -143,7 +145,7 @@ def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
             fit = calibrate(root / "photos", None, derive_rng(hidden.number, "calibrate"))
     except Sim2CamError as error:
         return hidden.number, {FAILED: str(error)}
-    return hidden.number, short(compare(truth, fit))
+    return hidden.number, round_numbers(compare(truth, fit))
 
 
 def take_photos(number: int, photos: int, root: Path) -> Truth:
@@ -179,7 +181,7 @@ def make_photos(
     write_bytes(path, recipe.encode())
     dataset = generate(
         load_recipe(str(path)), root / "made", count=photos, seed=seed, workers=1, resume=False,
-        overwrite=False, progress=lambda done, total: None,
+        overwrite=False, progress=lambda _done, _total: None,
     )  # fmt: skip
     for sample in dataset.samples:
         jpeg = (dataset.root / sample.rgb).read_bytes()

@@ -102,9 +102,9 @@ def main(arguments: Arguments) -> None:
     write_json(RESULTS / "certificate.json", facts)
     write_sheet(subjects[0], RESULTS / "certificate.jpg")
     for row in (*saboteurs, *benign):
-        alone = row["failed_without_verifiers"]["value"]
+        share = row["failed_without_verifiers"]["value"]
         print(
-            f"{row['name']:<28} failed {row['failed']['value']:.3f} ({alone:.3f} without verifiers)  "
+            f"{row['name']:<28} failed {row['failed']['value']:.3f} ({share:.3f} without verifiers)  "
             f"by {row['by']}"
         )
 

@@ -21,7 +21,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from dice import PLAN, splits
+from dice import PLAN, read_splits
 from scoring_log import RESULTS, log_scoring
 from sites import ADAPTED, Site, run_variant
 
@@ -59,7 +59,7 @@ def main(arguments: Arguments) -> None:
     if unknown := set(arguments.arms).difference(variant.name for variant in BY_DAY.variants):
         raise SystemExit(f"--arms: unknown variants: {', '.join(sorted(unknown))}.")
     start = time.monotonic()
-    sites = [get_site(day, splits(), arguments.work) for day in DAYS]
+    sites = [get_site(day, read_splits(), arguments.work) for day in DAYS]
     for seed in BY_DAY.seeds:
         for variant in BY_DAY.variants:
             for site in sites:

@@ -22,7 +22,7 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 from rendering.sheet import write_contact_sheet
-from scoring_log import RESULTS, log_scoring, real_folder
+from scoring_log import RESULTS, locate_real_dataset, log_scoring
 
 from sim2cam import images
 from sim2cam.data.environment import collect_environment
@@ -109,7 +109,7 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Run missing training jobs and write the scores of all results."""
     start = time.monotonic()
-    captures = splits()
+    captures = read_splits()
     if unknown := set(arguments.arms).difference(variant.name for variant in PLAN.variants):
         raise SystemExit(f"--arms: unknown variants: {', '.join(sorted(unknown))}.")
     plan = replace(
@@ -171,23 +171,25 @@ def write_sheet(columns: Mapping[str, Dataset], path: Path) -> None:
         return
     selected = [common[i] for i in np.linspace(0, len(common) - 1, ROWS).astype(int)]
     tiles = [
-        (f"{title} {name}", middle(images.read_rgb(paths[name])))
+        (f"{title} {name}", crop_center(images.read_rgb(paths[name])))
         for name in selected
         for title, paths in zip(columns, files, strict=True)
     ]
     write_contact_sheet(path, tiles, columns=len(columns))
 
 
-def middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def crop_center(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the central square (``SIDE_PX``, ``SIDE_PX``, 3) of an image."""
     top, left = ((side - SIDE_PX) // 2 for side in rgb.shape[:2])
     return np.ascontiguousarray(rgb[top : top + SIDE_PX, left : left + SIDE_PX])
 
 
-def splits() -> RealImageSplits:
+def read_splits() -> RealImageSplits:
     """Return the splits of the real dice dataset."""
     names = ("style", "test", "dev", "train")
-    style, test, dev, train = (read_real_images(real_folder("dice") / f"{n}.json") for n in names)
+    style, test, dev, train = (
+        read_real_images(locate_real_dataset("dice") / f"{n}.json") for n in names
+    )
     return RealImageSplits(style, test, dev, train)
 
 

@@ -90,16 +90,16 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Compare images and write the results after each part."""
     path = arguments.out / "drift.json"
-    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    stored: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     real = locate_data_folder()
     parts: dict[str, Callable[[], Any]] = {}
     if (real / "dice").is_dir():
-        parts["dice"] = partial(dice, real / "dice")
+        parts["dice"] = partial(measure_dice, real / "dice")
     if (real / "gopro_chessboard").is_dir():
-        parts["gopro"] = partial(gopro, real / "gopro_chessboard")
+        parts["gopro"] = partial(measure_gopro, real / "gopro_chessboard")
     for number in range(arguments.cameras):
-        parts[f"camera {number}"] = partial(hidden, number)
-    results = known.get("parts", {})
+        parts[f"camera {number}"] = partial(measure_hidden_camera, number)
+    results = stored.get("parts", {})
     for name, run in parts.items():
         if name not in results:
             results[name] = run()
@@ -107,7 +107,7 @@ def main(arguments: Arguments) -> None:
         print(name, file=sys.stderr, flush=True)
 
 
-def hidden(number: int) -> dict[str, Any]:
+def measure_hidden_camera(number: int) -> dict[str, Any]:
     """Return the parameters reported as drifted for a hidden camera, by change."""
     numbers, rng = (
         sample_camera_factors(derive_rng(number, "hidden camera")),
@@ -120,10 +120,10 @@ def hidden(number: int) -> dict[str, Any]:
         )
         fit = fit_camera(photos[:THEN], rng)
         pool = photos[THEN:]
-        same = [list_drifted(fit, _some(pool, rng), rng) for _ in range(SPLITS)]
+        same = [list_drifted(fit, _sample_photos(pool, rng), rng) for _ in range(SPLITS)]
         planted = {}
         for place, name in enumerate(PLANTED):
-            recipe = changed_recipe(numbers, name)
+            recipe = make_changed_recipe(numbers, name)
             path = make_photos(recipe, NOW, 1000 + 100 * number + place, root / str(place))
             planted[name] = [list(detect_drift(fit, path, None, rng).drifted)]
     return {"same": same, "planted": planted}
@@ -146,7 +146,7 @@ _CHANGES: dict[str, tuple[str, str, Callable[[float], Any]]] = {
 """Group, factor and function of its new value, by change."""
 
 
-def changed_recipe(numbers: Numbers, name: str) -> str:
+def make_changed_recipe(numbers: Numbers, name: str) -> str:
     """Return the recipe of a hidden camera with one change."""
     if name not in _CHANGES:
         return format_recipe(numbers, (480, 360))
@@ -157,7 +157,7 @@ def changed_recipe(numbers: Numbers, name: str) -> str:
     return format_recipe(changed)
 
 
-def dice(root: Path) -> dict[str, Any]:
+def measure_dice(root: Path) -> dict[str, Any]:
     """Return the parameters reported as drifted for the phone of the dice dataset; no label is read."""
     names = sorted(
         image["file_name"] for image in json.loads((root / "style.json").read_text())["images"]
@@ -165,7 +165,9 @@ def dice(root: Path) -> dict[str, Any]:
     rng = derive_rng(0, "drift of dice")
     days = [[root / name for name in names if f"_2019120{day}_" in name] for day in (8, 9)]
     with tempfile.TemporaryDirectory() as folder:
-        by_day = [measure_folder(_linked(day, Path(folder, str(i)))) for i, day in enumerate(days)]
+        by_day = [
+            measure_folder(_link_photos(day, Path(folder, str(i)))) for i, day in enumerate(days)
+        ]
         photos = [photo for day in by_day for photo in day]
         same = []
         for _ in range(DICE_SPLITS):
@@ -186,31 +188,33 @@ def dice(root: Path) -> dict[str, Any]:
     return {"same": same, "halves of a day": halves, "other day": other, "planted": planted}
 
 
-def gopro(root: Path) -> dict[str, Any]:
+def measure_gopro(root: Path) -> dict[str, Any]:
     """Return p-value and shift of the lens between random halves of chessboard photos."""
     rng = derive_rng(0, "drift of gopro")
     captures = next(iter(group_by_camera(list_photo_files(root)[0]).values()))
     photos = [
-        p for p in measure_photos(captures, None, _silent)[0] if p.board_detection is not None
+        p
+        for p in measure_photos(captures, None, _ignore_progress)[0]
+        if p.board_detection is not None
     ]
     results = []
     for _ in range(GOPRO_SPLITS):
         order = [photos[i] for i in rng.permutation(len(photos))]
         half = len(order) // 2
         fit = fit_camera(order[:half], rng)
-        change = compare_lens(fit, _sightings(order[half:]), (fit.width, fit.height), rng)
+        change = compare_lens(fit, _list_detections(order[half:]), (fit.width, fit.height), rng)
         results.append({"p_value": change.p_value, "shift_px": change.shift})
     return {"same": results}
 
 
 def measure_folder(folder: Path) -> list[PhotoMeasurements]:
     """Measure the photos of a folder."""
-    return measure_photos(list_photo_files(folder)[0], None, _silent)[0]
+    return measure_photos(list_photo_files(folder)[0], None, _ignore_progress)[0]
 
 
 def fit_camera(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> CameraFit:
     """Return the part of a camera fit that drift detection uses."""
-    header, sightings = photos[0].header, _sightings(photos)
+    header, sightings = photos[0].header, _list_detections(photos)
     size = (header.width, header.height)
     try:
         lens = fit_lens(sightings, size, rng) if len(sightings) >= MIN_BOARD_PHOTOS else None
@@ -239,10 +243,10 @@ def list_drifted(
 def summarize(parts: dict[str, Any]) -> dict[str, Any]:
     """Return counts of false alarms and of detected changes."""
     rendered = [part for name, part in parts.items() if name.startswith("camera")]
-    results: dict[str, Any] = {"rendered": _counts(rendered)} if rendered else {}
+    results: dict[str, Any] = {"rendered": _count_reports(rendered)} if rendered else {}
     if "dice" in parts:
-        results["dice"] = _counts([parts["dice"]]) | {
-            name: _alarms(parts["dice"][name]) for name in ("halves of a day", "other day")
+        results["dice"] = _count_reports([parts["dice"]]) | {
+            name: _count_alarms(parts["dice"][name]) for name in ("halves of a day", "other day")
         }
     if "gopro" in parts:
         p_values = [split["p_value"] for split in parts["gopro"]["same"]]
@@ -251,7 +255,7 @@ def summarize(parts: dict[str, Any]) -> dict[str, Any]:
     return results
 
 
-def _counts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _count_reports(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     planted: dict[str, Any] = {}
     for name in dict.fromkeys(name for part in parts for name in part["planted"]):
         reports = [names for part in parts for names in part["planted"][name]]
@@ -261,10 +265,10 @@ def _counts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "found": sum(bool(expected & set(names)) for names in reports),
             "others": float(np.mean([len(set(names) - expected) for names in reports])),
         }
-    return {"same": _alarms([s for part in parts for s in part["same"]]), "planted": planted}
+    return {"same": _count_alarms([s for part in parts for s in part["same"]]), "planted": planted}
 
 
-def _alarms(reports: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _count_alarms(reports: Sequence[Sequence[str]]) -> dict[str, Any]:
     names = sorted({name for names in reports for name in names})
     return {"trials": len(reports), "alarms": sum(map(bool, reports)), "named": names}
 
@@ -278,12 +282,12 @@ def _change_photos(
         quality = estimate_jpeg_quality(header) or 95
         lower = 15 if name == "JPEG quality -15" else 0
         data = images.encode_jpeg(
-            _changed(rgb, name, rng), quality - lower, header.subsampling or "444"
+            _change_light(rgb, name, rng), quality - lower, header.subsampling or "444"
         )
         write_bytes(folder / f"{path.stem}.jpg", data)
 
 
-def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
+def _change_light(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
     """Return a photo (h, w, 3) with one change of its linear light."""
     if name == "three quarters of the size":
         return np.asarray(cv2.resize(rgb, None, fx=0.75, fy=0.75, interpolation=cv2.INTER_AREA))
@@ -306,15 +310,17 @@ def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
     return np.asarray(encode_levels(light).round().clip(0, 255), np.uint8)
 
 
-def _some(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> list[PhotoMeasurements]:
+def _sample_photos(
+    photos: Sequence[PhotoMeasurements], rng: np.random.Generator
+) -> list[PhotoMeasurements]:
     return [photos[i] for i in rng.choice(len(photos), NOW, replace=False)]
 
 
-def _sightings(photos: Sequence[PhotoMeasurements]) -> list[BoardDetection]:
+def _list_detections(photos: Sequence[PhotoMeasurements]) -> list[BoardDetection]:
     return [photo.board_detection for photo in photos if photo.board_detection is not None]
 
 
-def _linked(paths: Sequence[Path], folder: Path) -> Path:
+def _link_photos(paths: Sequence[Path], folder: Path) -> Path:
     """Return a new folder of links to photos."""
     folder.mkdir()
     for path in paths:
@@ -322,7 +328,7 @@ def _linked(paths: Sequence[Path], folder: Path) -> Path:
     return folder
 
 
-def _silent(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     pass
 
 

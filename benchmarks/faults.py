@@ -78,7 +78,7 @@ class Bench:
 
     def is_whole(self, root: Path) -> bool:
         """Resume a dataset and return whether all its bytes match the undisturbed run."""
-        return start(self.work, root).wait() == 0 and hash_files(root) == self.whole
+        return start_run(self.work, root).wait() == 0 and hash_files(root) == self.whole
 
 
 def main(arguments: Arguments) -> None:
@@ -89,7 +89,7 @@ def main(arguments: Arguments) -> None:
     reference = arguments.work / "whole"
     shutil.rmtree(reference, ignore_errors=True)
     start_s = time.monotonic()
-    if start(arguments.work, reference).wait() != 0:
+    if start_run(arguments.work, reference).wait() != 0:
         raise SystemExit("The undisturbed run failed.")
     seconds = time.monotonic() - start_s
     bench = Bench(arguments.work, hash_files(reference))
@@ -118,7 +118,7 @@ def main(arguments: Arguments) -> None:
         raise SystemExit("At least one dataset differs from the undisturbed run.")
 
 
-def start(work: Path, root: Path, **options: Any) -> subprocess.Popen[str]:
+def start_run(work: Path, root: Path, **options: Any) -> subprocess.Popen[str]:
     """Start the command that generates or resumes a dataset."""
     command = [sys.executable, work / "patient.py", "render", work / "small.toml", "--out", root]
     command += ["--count", str(COUNT), "--workers", "2", "--resume", "--quiet"]
@@ -145,7 +145,7 @@ def kill_runs(bench: Bench, count: int, seconds: float, *, whole_group: bool) ->
     rng, whole, before = np.random.default_rng(0), 0, list_semaphores()
     for number in range(count):
         root = bench.root(f"killed-{number}")
-        child = start(bench.work, root)
+        child = start_run(bench.work, root)
         time.sleep(rng.uniform(0.2, 1.0) * seconds)
         with_workers = os.killpg if whole_group else os.kill
         if child.poll() is None:
@@ -168,7 +168,7 @@ def run_twice(bench: Bench, count: int) -> dict[str, Any]:
     whole = refused = 0
     for number in range(count):
         root = bench.root(f"double-{number}")
-        pair = [start(bench.work, root) for _ in range(2)]
+        pair = [start_run(bench.work, root) for _ in range(2)]
         messages = [child.communicate()[1] for child in pair]
         refused += sum(f"{root}: is in use: process" in text for text in messages)
         codes = sorted(child.returncode for child in pair)
@@ -203,7 +203,7 @@ def lose_worker(bench: Bench, how: signal.Signals, name: str) -> dict[str, Any]:
     """Stop or kill one busy worker; the run must recover."""
     root = bench.root(f"worker-{how.name}")
     start_s = time.monotonic()
-    child = start(bench.work, root)
+    child = start_run(bench.work, root)
     os.kill(find_busy_worker(child, root), how)
     code = child.wait()
     seconds = time.monotonic() - start_s
@@ -214,7 +214,7 @@ def lose_worker(bench: Bench, how: signal.Signals, name: str) -> dict[str, Any]:
 def end_with_stopped_worker(bench: Bench) -> dict[str, Any]:
     """Terminate a run with a stopped worker, and resume it."""
     root = bench.root("ended")
-    child = start(bench.work, root)
+    child = start_run(bench.work, root)
     worker = find_busy_worker(child, root)
     os.kill(worker, signal.SIGSTOP)
     start_s = time.monotonic()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
@@ -39,15 +39,15 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Measure the stage-wise gap of both recipes."""
-    captures = read_real_images(real_folder("dice") / "dev.json")
-    recipes = {"as drawn": load_recipe("dice"), "fitted": fitted_recipe()}
+    captures = read_real_images(locate_real_dataset("dice") / "dev.json")
+    recipes = {"as drawn": load_recipe("dice"), "fitted": fit_recipe()}
     stage_gaps = measure_stage_gaps(
         list(recipes.values()),
         captures,
         count=arguments.scenes,
         seed=SEED,
         workers=arguments.workers,
-        progress=lambda done, total: None,
+        progress=lambda _done, _total: None,
     )
     for name, steps in zip(recipes, stage_gaps, strict=True):
         for step in steps:
@@ -68,9 +68,9 @@ def main(arguments: Arguments) -> None:
     write_json(RESULTS / "gap.json", facts)
 
 
-def fitted_recipe() -> Recipe:
+def fit_recipe() -> Recipe:
     """Return the recipe dice with the camera fitted to the style photos."""
-    photos = read_real_images(real_folder("dice") / "style.json")
+    photos = read_real_images(locate_real_dataset("dice") / "style.json")
     with tempfile.TemporaryDirectory() as folder:
         return load_recipe(write_camera_recipe("dice", photos, Path(folder), SEED))
 

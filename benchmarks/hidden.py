@@ -122,11 +122,11 @@ def write_measured(path: Path, measured: dict[str, Any]) -> None:
 def make_images(number: int, folder: Path, at_once: int) -> None:
     """Render the missing images of a hidden camera."""
     path = folder.with_name("hidden.toml")
-    write_bytes(path, hidden_recipe(number).encode())
+    write_bytes(path, format_hidden_recipe(number).encode())
     make_sets(load_recipe(str(path)), number, IMAGE_COUNTS, folder, at_once=at_once)
 
 
-def hidden_recipe(number: int) -> str:
+def format_hidden_recipe(number: int) -> str:
     """Return the recipe of a hidden camera with its usual table and light."""
     numbers = sample_camera_factors(derive_rng(number, "hidden stand-in"))
     for group, factors in sample_habits(derive_rng(number, "hidden stand-in/habits")).items():
@@ -137,7 +137,7 @@ def hidden_recipe(number: int) -> str:
 def sample_habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     """Sample the factors of a camera's place of use, by group: narrow ranges around random values."""
 
-    def near(low: float, high: float, half: float) -> dict[str, Any]:
+    def sample_range(low: float, high: float, half: float) -> dict[str, Any]:
         middle = rng.uniform(low, high)
         return {"kind": "uniform", "low": middle - half, "high": middle + half}
 
@@ -146,16 +146,16 @@ def sample_habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
         "view": {"die_px": {"kind": "uniform", "low": 30.0, "high": 60.0}},
         "table": {
             "family": str(rng.choice(["wood", "fbm", "value", "stains"])),
-            "hue": near(0.05, 0.95, 0.04),
-            "saturation": near(0.1, 0.6, 0.1),
-            "value": near(0.3, 0.8, 0.1),
+            "hue": sample_range(0.05, 0.95, 0.04),
+            "saturation": sample_range(0.1, 0.6, 0.1),
+            "value": sample_range(0.3, 0.8, 0.1),
         },
-        "light": {"sky_level": near(0.1, 0.5, 0.05), "warmth": near(-0.4, 0.5, 0.15)},
+        "light": {"sky_level": sample_range(0.1, 0.5, 0.05), "warmth": sample_range(-0.4, 0.5, 0.15)},
         "lamp": {
-            "level": near(0.8, 2.2, 0.3),
-            "elevation_rad": near(0.6, 1.2, 0.15),
-            "radius_rad": near(0.1, 0.4, 0.05),
-            "warmth": near(-0.2, 0.5, 0.15),
+            "level": sample_range(0.8, 2.2, 0.3),
+            "elevation_rad": sample_range(0.6, 1.2, 0.15),
+            "radius_rad": sample_range(0.1, 0.4, 0.05),
+            "warmth": sample_range(-0.2, 0.5, 0.15),
         },
         "exposure": {
             "exposure_ev": {
@@ -176,7 +176,7 @@ def score(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
     """Return the scores of a camera's variants and the ISP-feature gaps of their renders."""
     reference_features = extract_features(site.captures.style)
     places = {
-        variant.name: site.folder_of(variant) / variant.data[-1]
+        variant.name: site.get_folder(variant) / variant.data[-1]
         for variant in plan.variants
         if not variant.fine_tuning_data
     }

@@ -25,7 +25,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
@@ -111,7 +111,7 @@ def main(arguments: Arguments) -> None:
     for training in TRAININGS:
         trained.append(_train(training, trained[-1:], arguments))
     weights, tuned = _tune(trained[-1], arguments)
-    real = real_folder("lmo")
+    real = locate_real_dataset("lmo")
     files = {"poses": (), "refined": ("--refine", real / "models")}
     outputs = {
         name: _bench(weights, work / f"{name}.csv", workers, *how) for name, how in files.items()
@@ -197,7 +197,7 @@ def _bench(weights: Path, poses: Path, workers: str, *how: object) -> dict[str, 
     """Score weights and write their poses to a file."""
     poses.unlink(missing_ok=True)
     output = _run_command(
-        "bench", weights, "--captures", real_folder("lmo"), "--poses", poses, *how,
+        "bench", weights, "--captures", locate_real_dataset("lmo"), "--poses", poses, *how,
         "--workers", workers, "--json", "-q",
     )  # fmt: skip
     scores: dict[str, Any] = json.loads(output)

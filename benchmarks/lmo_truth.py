@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.assets.mesh_files.reader import read_solids
 from sim2cam.data.environment import collect_environment
@@ -104,7 +104,7 @@ class Fit:
 
 def main(arguments: Arguments) -> None:
     """Fit outlines in photos and renders; write and print the results."""
-    root = real_folder("lmo")
+    root = locate_real_dataset("lmo")
     renders = generate(
         load_recipe("lmo"), arguments.work, count=arguments.pictures, seed=SEED, workers=2,
         resume=True, overwrite=False, progress=lambda *_: None,

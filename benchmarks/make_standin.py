@@ -69,11 +69,11 @@ def make_sets(
     Args:
         recipe: recipe of camera and scenes.
         seed: seed of the scenes.
-        pictures: number of images per set.
+        image_counts: number of images per set.
         out: folder of the COCO files and of one image folder per set.
         at_once: images in parallel.
     """
-    labelled_scenes = scenes(recipe, seed)
+    labelled_scenes = generate_scenes(recipe, seed)
     missing: list[RenderJob] = []
     for name, count in image_counts.items():
         entries: list[dict[str, Any]] = []
@@ -98,7 +98,9 @@ def make_sets(
         print(f"{done} of {len(missing)}: {path}", file=sys.stderr)
 
 
-def scenes(recipe: Recipe, seed: int) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
+def generate_scenes(
+    recipe: Recipe, seed: int
+) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
     """Yield index, scene and labels of scenes that show at least ``MIN_CLEAR_DICE`` clearly visible dice."""
     rasterizer = OpenGLRasterizer("egl")
     index = 0

@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
 from make_weights import CONFIG, SHARES, prepare_datasets, print_progress
-from scoring_log import real_folder
+from scoring_log import locate_real_dataset
 
 from sim2cam.data.real_images import read_real_images
 from sim2cam.experiments.ablation import FIXED
@@ -51,7 +51,7 @@ def main(arguments: Arguments) -> None:
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "judge"
     trained = train_detector(datasets, config, run, resume=True, progress=print_progress)
-    dev = read_real_images(real_folder("dice") / "dev.json")
+    dev = read_real_images(locate_real_dataset("dice") / "dev.json")
     detector = tune_detector(trained, dev)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice-verifier.safetensors"

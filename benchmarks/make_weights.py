@@ -19,8 +19,8 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from dice import PLAN, splits
-from scoring_log import real_folder
+from dice import PLAN, read_splits
+from scoring_log import locate_real_dataset
 
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images
@@ -73,7 +73,7 @@ def main(arguments: Arguments) -> None:
     run = arguments.work / "runs" / "shipped"
     train_detector(datasets, CONFIG, run, resume=True, progress=print_progress)
     second_run, third_run = run.with_name("shipped-own"), run.with_name("shipped-oblique")
-    dev = read_real_images(real_folder("dice") / "dev.json")
+    dev = read_real_images(locate_real_dataset("dice") / "dev.json")
     fine_tune(
         (*datasets, (pseudo_label_style_photos(run, dev), PSEUDO_LABEL_SHARE)),
         replace(CONFIG, steps=PSEUDO_LABEL_STEPS),
@@ -107,7 +107,8 @@ def pseudo_label_style_photos(run: Path, dev: Dataset) -> Dataset:
     """Return the style photos with pseudo-labels of a trained detector."""
     trained = load_detector(run / WEIGHTS)
     return pseudo_label(
-        calibrate_detector(tune_detector(trained, dev), dev, "validation images"), splits().style
+        calibrate_detector(tune_detector(trained, dev), dev, "validation images"),
+        read_splits().style,
     )
 
 
@@ -132,7 +133,7 @@ def generate_oblique(arguments: Arguments) -> Dataset:
 def prepare_datasets(shares: dict[str, float], work: Path, threads: int) -> WeightedDatasets:
     """Return datasets of the ablation study with their shares; generate missing ones."""
     variant = Variant("weights that ship", tuple(shares))
-    prepare_data(replace(PLAN, variants=(variant,)), splits(), work, workers=threads)
+    prepare_data(replace(PLAN, variants=(variant,)), read_splits(), work, workers=threads)
     return tuple((read_dataset(work / name), share) for name, share in shares.items())
 
 

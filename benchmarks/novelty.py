@@ -23,7 +23,7 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.adapt.certificate.certificate import estimate_proportion
 from sim2cam.data.environment import collect_environment
@@ -71,7 +71,7 @@ def main(arguments: Arguments) -> None:
     assert isinstance(detector, NativeDetector)
     threshold = detector.card.ood_threshold
     assert threshold is not None
-    dev = read_real_images(real_folder("dice") / "dev.json")
+    dev = read_real_images(locate_real_dataset("dice") / "dev.json")
     in_distribution = list(_cross_validate(detector, dev))
     rows = [_measure_set("photos of dice, development", in_distribution, in_distribution)]
     for name, photos in _list_ood_sets(arguments, dev):
@@ -142,12 +142,15 @@ def _list_ood_sets(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, li
     photos = _read_images(dev, count)
     yield "photos of dice, in negative", [255 - rgb for rgb in photos]
     yield "photos of dice, 6 stops darker", [(rgb // 64).astype(np.uint8) for rgb in photos]
-    yield "photos of dice, out of focus", [_blurred(rgb) for rgb in photos]
-    yield "noise", list(_noise(photos))
-    yield "household things (LM-O)", _read_images(read_real_images(real_folder("lmo")), count)
+    yield "photos of dice, out of focus", [_blur(rgb) for rgb in photos]
+    yield "noise", list(_make_noise(photos))
+    yield (
+        "household things (LM-O)",
+        _read_images(read_real_images(locate_real_dataset("lmo")), count),
+    )
     yield (
         "chessboards (GoPro)",
-        _read_images(read_real_images(real_folder("gopro_chessboard")), count),
+        _read_images(read_real_images(locate_real_dataset("gopro_chessboard")), count),
     )
 
 
@@ -157,13 +160,13 @@ def _read_images(dataset: Dataset, count: int) -> list[Rgb]:
     return [read_rgb(dataset.samples[place].rgb) for place in places]
 
 
-def _noise(photos: list[Rgb]) -> Iterator[Rgb]:
+def _make_noise(photos: list[Rgb]) -> Iterator[Rgb]:
     for number, rgb in enumerate(photos):
         rng = derive_rng(SEED, "noise", scene_index=number)
         yield rng.integers(0, 256, rgb.shape, dtype=np.uint8)
 
 
-def _blurred(rgb: Rgb) -> Rgb:
+def _blur(rgb: Rgb) -> Rgb:
     return cv2.GaussianBlur(rgb, (0, 0), 12).astype(np.uint8)
 
 

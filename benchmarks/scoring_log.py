@@ -32,10 +32,10 @@ def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
             for variant in scores["variants"]
         }
     with (RESULTS / "dice_test_log.jsonl").open("a") as log:
-        log.write(json.dumps(short(line)) + "\n")
+        log.write(json.dumps(round_numbers(line)) + "\n")
 
 
-def short(results: dict[str, Any]) -> dict[str, Any]:
+def round_numbers(results: dict[str, Any]) -> dict[str, Any]:
     """Return the results with numbers rounded to ``DIGITS`` significant digits."""
     text = json.dumps(results)
     rounded: dict[str, Any] = json.loads(
@@ -44,7 +44,7 @@ def short(results: dict[str, Any]) -> dict[str, Any]:
     return rounded
 
 
-def real_folder(name: str) -> Path:
+def locate_real_dataset(name: str) -> Path:
     """Return the folder of a real dataset: ``$SIM2CAM_REAL/NAME``, or the download folder of ``sim2cam fetch``.
 
     Raises:

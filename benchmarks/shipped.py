@@ -11,7 +11,7 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from scoring_log import RESULTS, log_scoring, real_folder
+from scoring_log import RESULTS, locate_real_dataset, log_scoring
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
@@ -23,7 +23,7 @@ from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 def main() -> None:
     """Score both splits; write and print the results."""
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
-    captures = real_folder("dice")
+    captures = locate_real_dataset("dice")
     results = {
         split: bench(detector, read_real_images(captures / f"{split}.json"))
         for split in ("dev", "test")

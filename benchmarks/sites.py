@@ -43,7 +43,7 @@ class Site:
     shared: Path
     predictions: Path
 
-    def folder_of(self, variant: Variant) -> Path:
+    def get_folder(self, variant: Variant) -> Path:
         """Return the folder of a variant's datasets and training runs."""
         return self.shared if variant.all_data == (RANDOMIZED,) else self.root
 
@@ -60,7 +60,7 @@ def run_variant(
         at_once: training runs and images in parallel, one thread each.
         minutes: time limit for starting training runs.
     """
-    variant_plan, work = replace(plan, variants=(variant,)), site.folder_of(variant)
+    variant_plan, work = replace(plan, variants=(variant,)), site.get_folder(variant)
     if work == site.root:
         renders = site.root / RANDOMIZED
         if not renders.exists():  # shared renders are generated once

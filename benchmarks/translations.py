@@ -27,7 +27,7 @@ import numpy as np
 import tyro
 from dice import write_sheet
 from numpy.typing import NDArray
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.adapt.store import TRANSFER_TYPES
 from sim2cam.data.environment import collect_environment
@@ -67,7 +67,9 @@ def main(arguments: Arguments) -> None:
     """Translate and measure renders; write and print the results."""
     use_threads(1)
     renders = read_dataset(arguments.work / "randomized").take(arguments.pictures)
-    captures = {name: read_real_images(real_folder("dice") / f"{name}.json") for name in PHOTOS}
+    captures = {
+        name: read_real_images(locate_real_dataset("dice") / f"{name}.json") for name in PHOTOS
+    }
     photos = {name: _compute_statistics(dataset) for name, dataset in captures.items()}
     render_statistics = _compute_statistics(renders)
     measure_gaps = functools.partial(_measure_gaps, photos, render_statistics)

@@ -56,10 +56,10 @@ class PublishedCycleGan:
     def __init__(self, blocks: int, sample: Callable[[int], tuple[Tensor, Tensor]]) -> None:
         self._sample = sample
         self.generator, self._back = generator(blocks), generator(blocks)
-        self._networks = {"real": discriminator(), "sim": discriminator()}
+        self._critics = {"real": discriminator(), "sim": discriminator()}
         self._generators = _adam(self.generator, self._back)
-        self._discriminators = _adam(*self._networks.values())
-        self._pools = {name: _Pool() for name in self._networks}
+        self._discriminators = _adam(*self._critics.values())
+        self._pools = {name: _Pool() for name in self._critics}
 
     def train_step(self, step: int) -> None:
         """Update the generators, then the discriminators."""
@@ -72,8 +72,8 @@ class PublishedCycleGan:
         self._generators.zero_grad()
         identity = _mean_distance(self.generator(real), real) + _mean_distance(self._back(sim), sim)
         cycle = _mean_distance(cycled_sim, sim) + _mean_distance(cycled_real, real)
-        adversarial = _squared_error(self._networks["real"](fake_real), 1.0)
-        adversarial = adversarial + _squared_error(self._networks["sim"](fake_sim), 1.0)
+        adversarial = _squared_error(self._critics["real"](fake_real), 1.0)
+        adversarial = adversarial + _squared_error(self._critics["sim"](fake_sim), 1.0)
         total = adversarial + CYCLE_WEIGHT * cycle + IDENTITY_WEIGHT * identity
         total.backward()  # type: ignore[no-untyped-call]
         self._generators.step()
@@ -81,7 +81,7 @@ class PublishedCycleGan:
         self._discriminators.zero_grad()
         for name, real_images, generated in (("real", real, fake_real), ("sim", sim, fake_sim)):
             images = self._pools[name].swap(generated.detach())
-            critic = self._networks[name]
+            critic = self._critics[name]
             loss = 0.5 * (
                 _squared_error(critic(real_images), 1.0) + _squared_error(critic(images), 0.0)
             )
@@ -90,10 +90,10 @@ class PublishedCycleGan:
 
     def networks(self) -> tuple[nn.Module, ...]:
         """Return the generators to real and to simulated images, and the discriminators of both."""
-        return self.generator, self._back, self._networks["real"], self._networks["sim"]
+        return self.generator, self._back, self._critics["real"], self._critics["sim"]
 
     def _set_discriminators_trainable(self, *, trainable: bool) -> None:
-        for critic in self._networks.values():
+        for critic in self._critics.values():
             critic.requires_grad_(trainable)
 
 

@@ -81,6 +81,6 @@ def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
 def test_only_what_learns_from_no_photo_is_made_once(tmp_path, captures):
     site = Site(captures, tmp_path / "site", tmp_path / "shared", tmp_path / "found")
     for plan in (BY_DAY, HIDDEN):
-        shared = [arm.name for arm in plan.variants if site.folder_of(arm) == site.shared]
+        shared = [arm.name for arm in plan.variants if site.get_folder(arm) == site.shared]
         assert shared == ["randomized"]
         assert "+ self-labelled photos" in [arm.name for arm in plan.variants]

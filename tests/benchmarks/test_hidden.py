@@ -11,7 +11,7 @@ from hidden import (
     HIDDEN,
     STANDIN,
     Arguments,
-    hidden_recipe,
+    format_hidden_recipe,
     main,
     write_measured,
 )
@@ -32,7 +32,7 @@ def test_each_hidden_camera_is_one_camera_and_another_than_the_others(tmp_path):
     found = [cameras(STANDIN)]
     for number in range(CAMERAS):
         path = tmp_path / f"{number}.toml"
-        path.write_text(hidden_recipe(number))
+        path.write_text(format_hidden_recipe(number))
         found.append(cameras(path))
         assert load_recipe(str(path)).categories == load_recipe("dice").categories
     for first, second in found[1:]:
