@@ -113,7 +113,7 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Time every case and write the results."""
-    _render(arguments.work)
+    _render_images(arguments.work)
     environment = collect_environment(None, 1)
     cases: list[dict[str, Any]] = []
     for case in CASES:
@@ -186,7 +186,7 @@ def measure_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[st
         seconds.append(time.perf_counter() - start)
     return {
         "device": torch.cuda.get_device_name(),
-        "step_s": _spread(seconds[3:]),
+        "step_s": _summarize_times(seconds[3:]),
         "pictures_per_s": case.config.batch / statistics.median(seconds[3:]),
         "peak_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
@@ -209,9 +209,11 @@ def measure(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
         for side, frame in frames.items()
     }
     return {
-        "step_cpu_s": _spread(step_s),
+        "step_cpu_s": _summarize_times(step_s),
         "pictures_per_cpu_s": case.config.batch / statistics.mean(step_s),
-        "translate_cpu_s": {str(side): _spread(seconds) for side, seconds in translate_s.items()},
+        "translate_cpu_s": {
+            str(side): _summarize_times(seconds) for side, seconds in translate_s.items()
+        },
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
@@ -266,7 +268,7 @@ def _measure_cpu_s(work: Callable[[], object], repeats: int) -> list[float]:
     return seconds
 
 
-def _spread(seconds: Sequence[float]) -> dict[str, float]:
+def _summarize_times(seconds: Sequence[float]) -> dict[str, float]:
     return {
         "median": statistics.median(seconds),
         "least": min(seconds),
@@ -274,7 +276,7 @@ def _spread(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
-def _render(root: Path) -> None:
+def _render_images(root: Path) -> None:
     generate(
         load_recipe("dice-demo"),
         root,

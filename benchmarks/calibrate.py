@@ -268,11 +268,11 @@ def format_recipe(
     lines += [f"{name} = {pixels}" for name, pixels in zip(("width", "height"), size, strict=True)]
     for group, values in factors.items():
         lines.append(f"[domain.{group}]")
-        lines += [f"{name} = {_toml(value)}" for name, value in values.items()]
+        lines += [f"{name} = {_format_toml(value)}" for name, value in values.items()]
     return "\n".join(lines)
 
 
-def _toml(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     """Return a scalar or a distribution as TOML."""
     if not isinstance(value, dict):
         return json.dumps(value)

@@ -260,18 +260,18 @@ def measure_costs(bench: Bench, reference: Path) -> dict[str, Any]:
         "check_sample_ms": lambda root: [read_shard_content(root, n) for n in range(shards)],
         "hash_sample_ms": remove_damaged,
     }
-    costs = {"copy_shard_ms": spread(copied), "flush_shard_ms": spread(flushed)}
+    costs = {"copy_shard_ms": compute_spread(copied), "flush_shard_ms": compute_spread(flushed)}
     for name, check in checks.items():
         times = []
         for _ in range(REPEATS):
             start_s = time.perf_counter()
             check(reference)
             times.append((time.perf_counter() - start_s) / COUNT)
-        costs[name] = spread(times)
+        costs[name] = compute_spread(times)
     return costs
 
 
-def spread(seconds: list[float]) -> dict[str, float]:
+def compute_spread(seconds: list[float]) -> dict[str, float]:
     """Return median, minimum and maximum in milliseconds."""
     return {
         "median": 1e3 * statistics.median(seconds),

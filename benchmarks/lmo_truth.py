@@ -156,7 +156,7 @@ def _fit_object(
     camera = np.array(
         [[lens.fx_px, 0, lens.cx_px], [0, lens.fy_px, lens.cy_px], [0, 0, 1]], np.float64
     )
-    outline = _outline(shape.triangles_m, pose, camera)
+    outline = _project_outline(shape.triangles_m, pose, camera)
     if outline is None:
         return None
     points, normals, size_px = outline
@@ -166,7 +166,7 @@ def _fit_object(
         return None
     centre = points.mean(axis=0)
 
-    def strength(scale: float, shift: Floats) -> float:
+    def measure_strength(scale: float, shift: Floats) -> float:
         there = centre + scale * (points - centre) + shift
         outside, inside = (
             _sample_colours(rgb, _distort(lens, camera, there + side * normals)) for side in (1, -1)
@@ -174,7 +174,7 @@ def _fit_object(
         difference = np.linalg.norm(outside - inside, axis=1)
         return float(np.minimum(difference, MAX_DIFFERENCE).mean())
 
-    scale, shift = _maximize_strength(strength)
+    scale, shift = _maximize_strength(measure_strength)
     depth_m = pose[2, 3] / scale
     origin = camera @ pose[:3, 3]
     moved = centre + scale * (origin[:2] / origin[2] - centre) + shift
@@ -186,7 +186,7 @@ def _fit_object(
     return Fit(sample.name, scale, float(shift[0]), float(shift[1]), float(at_end), size_px, error)
 
 
-def _outline(
+def _project_outline(
     triangles_m: Floats, pose: Floats, camera: Floats
 ) -> tuple[Floats, Floats, float] | None:
     """Return the outline of an object in a pinhole image; None if it is small.
@@ -233,13 +233,15 @@ def _sample_colours(rgb: NDArray[np.float32], points: Floats) -> NDArray[np.floa
     return np.asarray(cv2.remap(rgb, right[None], down[None], cv2.INTER_LINEAR)[0])
 
 
-def _maximize_strength(strength: Callable[[float, Floats], float]) -> tuple[float, Floats]:
+def _maximize_strength(measure_strength: Callable[[float, Floats], float]) -> tuple[float, Floats]:
     """Return scale and shift (2,) that maximize the edge strength; grid search with refinement."""
     scales, rights, downs = SCALES, SHIFTS_PX, SHIFTS_PX
     steps = np.array([SCALES[1] - SCALES[0], *2 * [SHIFTS_PX[1] - SHIFTS_PX[0]]])
     for _ in range(1 + REFINEMENTS):
         candidates = [(s, x, y) for s in scales for x in rights for y in downs]
-        best = np.array(max(candidates, key=lambda fit: strength(fit[0], np.array(fit[1:]))))
+        best = np.array(
+            max(candidates, key=lambda fit: measure_strength(fit[0], np.array(fit[1:])))
+        )
         steps = steps / 2
         scales, rights, downs = best[:, None] + steps[:, None] * np.array([-1, 0, 1])
     return float(best[0]), best[1:]

@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import torch
 import tyro
-from rendering.spread import Clock, spread
+from rendering.spread import Clock, compute_spread
 from scoring_log import RESULTS
 
 from sim2cam import images
@@ -135,12 +135,12 @@ def measure(case: Case, repeats: int) -> dict[str, Any]:
         "device": case.device,
         "cores": case.cores,
         "weights": weights,
-        "cpu_ms": asdict(spread(clock.cpu_ms["prediction"])),
-        "wall_ms": asdict(spread(clock.wall_ms["prediction"])),
+        "cpu_ms": asdict(compute_spread(clock.cpu_ms["prediction"])),
+        "wall_ms": asdict(compute_spread(clock.wall_ms["prediction"])),
     }
 
 
-def _detector(size: str, device: str = "cpu") -> NativeDetector:
+def _make_detector(size: str, device: str = "cpu") -> NativeDetector:
     network = (
         DetectorNetwork(size, len(CATEGORIES), torch.Generator().manual_seed(0)).eval().to(device)
     )
@@ -149,7 +149,7 @@ def _detector(size: str, device: str = "cpu") -> NativeDetector:
 
 
 def _make_native(case: Case) -> tuple[Predict, int]:
-    detector, rgb = _detector(case.size, case.device), _make_noise_image()
+    detector, rgb = _make_detector(case.size, case.device), _make_noise_image()
     return lambda: predict_image(detector, rgb, score_floor=0.0), _count_weights(detector.network)
 
 
@@ -167,7 +167,7 @@ def _make_shipped(case: Case) -> tuple[Predict, int]:
 def _make_exported(case: Case) -> tuple[Predict, int]:
     import onnxruntime
 
-    detector, rgb = _detector(case.size), _make_noise_image()[None]
+    detector, rgb = _make_detector(case.size), _make_noise_image()[None]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = case.cores
     with tempfile.TemporaryDirectory() as folder:

@@ -303,7 +303,7 @@ def render_table(results: dict[str, Any] | None) -> str:
     Args:
         results: content of ``render.json``; None if the file is missing.
     """
-    return "\n\n".join([_renderers(results), _aims(results)])
+    return "\n\n".join([_tabulate_renderers(results), _tabulate_aims(results)])
 
 
 def render_steps_table(results: dict[str, Any] | None) -> str:
@@ -314,7 +314,12 @@ def render_steps_table(results: dict[str, Any] | None) -> str:
     """
     if not results:
         return "not run"
-    tables = [_steps(results), _floor(results), _channels(results), _lacks(results)]
+    tables = [
+        _tabulate_steps(results),
+        _tabulate_floor(results),
+        _tabulate_channels(results),
+        _list_limits(results),
+    ]
     return "\n\n".join(tables)
 
 
@@ -330,7 +335,9 @@ def adapt_table(results: dict[str, Any] | None) -> str:
         "translator", "patch, px", "batch", "CPU-s a step", "times as fast as published",
         "pictures a CPU-s", *(f"CPU-s to translate {side}x{side}" for side in sides), "peak MB",
     )  # fmt: skip
-    return "\n".join([_format_table(headers, map(_format_translator, cases)), *_gpu_lines(cases)])
+    return "\n".join(
+        [_format_table(headers, map(_format_translator, cases)), *_list_gpu_lines(cases)]
+    )
 
 
 def predict_table(results: dict[str, Any] | None) -> str:
@@ -682,15 +689,17 @@ def _format_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return "\n".join([texts[0], f"|{'---|' * len(headers)}", *texts[1:]])
 
 
-def _format_variant(name: str, variant: dict[str, Any] | None, worth: str) -> tuple[object, ...]:
+def _format_variant(
+    name: str, variant: dict[str, Any] | None, equivalent: str
+) -> tuple[object, ...]:
     if variant is None:
-        return (name, *["not run"] * len(SCORES), worth, 0)
+        return (name, *["not run"] * len(SCORES), equivalent, 0)
     rejected = variant.get("rejected", {}).items()
     rejections = "".join(
         f", {n:,} rejected{' but learned' if dataset.partition('-')[0] in UNGATED else ''}"
         for dataset, n in rejected
     )
-    photos = worth.removeprefix("worth ").replace(" real photos", "")
+    photos = equivalent.removeprefix("worth ").replace(" real photos", "")
     return (
         name + rejections,
         *(_format_score(variant[key]) for key in SCORES),
@@ -718,19 +727,21 @@ def _format_share(result: dict[str, Any]) -> str:
     return f"{100 * result['value']:.1f} % ({low}–{high})"
 
 
-def _gpu_lines(cases: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _list_gpu_lines(cases: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield the GPU throughput of each measured case, one line each."""
     timed = [case for case in cases if "gpu" in case]
     devices = {
         entry["device"] for case in timed for entry in case["gpu"].values() if "device" in entry
     }
     for number, case in enumerate(timed):
-        speeds = ", ".join(f"{way} {_gpu_speed(entry)}" for way, entry in case["gpu"].items())
+        speeds = ", ".join(
+            f"{way} {_format_gpu_speed(entry)}" for way, entry in case["gpu"].items()
+        )
         start = f"\nPictures a second on {', '.join(devices)}:\n\n" if number == 0 else ""
         yield f"{start}- {case['name']}, {case['patch_px']} px: {speeds}"
 
 
-def _gpu_speed(result: dict[str, Any]) -> str:
+def _format_gpu_speed(result: dict[str, Any]) -> str:
     return "failed" if "failed" in result else f"{result['pictures_per_s']:.1f}"
 
 
@@ -770,20 +781,20 @@ def _format_stability(name: str, result: dict[str, Any]) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _renderers(results: dict[str, Any] | None) -> str:
+def _tabulate_renderers(results: dict[str, Any] | None) -> str:
     """Return the costs of each renderer and set of channels."""
     tabletops = results["tabletops"] if results else []
     headers = [f"{t['objects']} objects, {t['triangles']:,} triangles" for t in tabletops]
     headers = headers or ["10 objects", "50 objects"]
     rows: list[Sequence[str]] = []
     for name in RENDERERS:
-        runs = [_by_name(t["renderers"], name) for t in tabletops]
-        rows += _renderer_rows(name, runs) if runs else [(name, "not run")]
+        runs = [_find_by_name(t["renderers"], name) for t in tabletops]
+        rows += _format_renderer(name, runs) if runs else [(name, "not run")]
     costs = (f"CPU-ms: {head}" for head in headers)
     return _format_table(("renderer, 512x512", *costs, "wall-ms", "memory, MB", "same ids"), rows)
 
 
-def _renderer_rows(name: str, runs: list[dict[str, Any]]) -> list[Sequence[str]]:
+def _format_renderer(name: str, runs: list[dict[str, Any]]) -> list[Sequence[str]]:
     """Return the rows of one renderer from its results on each tabletop."""
     for run in runs:
         if run["state"] != "ran":
@@ -802,14 +813,14 @@ def _renderer_rows(name: str, runs: list[dict[str, Any]]) -> list[Sequence[str]]
     return rows
 
 
-def _aims(results: dict[str, Any] | None) -> str:
+def _tabulate_aims(results: dict[str, Any] | None) -> str:
     rows = results["aims"] if results else []
     return _format_table(
         ("aim", "", "measured"), ((row["what"], row["aim"], row["measured"]) for row in rows)
     )
 
 
-def _steps(results: dict[str, Any]) -> str:
+def _tabulate_steps(results: dict[str, Any]) -> str:
     """Return the cost of each stage of the detection set, and the sum."""
     steps = results["steps"]["steps"]
     rows = [
@@ -835,7 +846,7 @@ def _steps(results: dict[str, Any]) -> str:
     )
 
 
-def _floor(results: dict[str, Any]) -> str:
+def _tabulate_floor(results: dict[str, Any]) -> str:
     """Return the lower bound of the time per image, and its ratio to the measured time."""
     rows = [(part["step"], f"{part['cpu_ms']['mean']:.1f}") for part in results["floor"]]
     least = sum(part["cpu_ms"]["mean"] for part in results["floor"])
@@ -844,7 +855,7 @@ def _floor(results: dict[str, Any]) -> str:
     return _format_table(("what no software renderer can leave out", "CPU-ms, mean"), rows)
 
 
-def _channels(results: dict[str, Any]) -> str:
+def _tabulate_channels(results: dict[str, Any]) -> str:
     """Return the time that each channel adds to a frame with all channels."""
     tabletops = results["tabletops"]
     return _format_table(
@@ -856,7 +867,7 @@ def _channels(results: dict[str, Any]) -> str:
     )
 
 
-def _lacks(results: dict[str, Any]) -> str:
+def _list_limits(results: dict[str, Any]) -> str:
     """Return the contact sheet and a line on the limits of each renderer."""
     runs = results["tabletops"][0]["renderers"]
     lines = [f"- {run['name']} lacks {run['lacks']}." for run in runs if run["state"] == "ran"]
@@ -865,7 +876,7 @@ def _lacks(results: dict[str, Any]) -> str:
     )
 
 
-def _by_name(results: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _find_by_name(results: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return next(result for result in results if result["name"] == name)
 
 

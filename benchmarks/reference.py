@@ -128,8 +128,8 @@ def blacken_table(scene: Scene) -> Scene:
 def make_pinhole(scene: Scene) -> PinholeView:
     """Return a pinhole view at the pose of the scene's first camera."""
     width, height = SIZE_PX
-    middle = ((width - 1) / 2, (height - 1) / 2)
-    return PinholeView(scene.cameras[0].pose, width, height, FOCAL_PX, *middle)
+    principal_point = ((width - 1) / 2, (height - 1) / 2)
+    return PinholeView(scene.cameras[0].pose, width, height, FOCAL_PX, *principal_point)
 
 
 def summarize(scenes: list[Renders]) -> dict[str, Any]:
@@ -159,8 +159,8 @@ def compute_relative_error(first: Floats, second: Floats, reference: Renders) ->
 
 def compute_percentiles(values: list[Floats]) -> dict[str, float]:
     """Return percentiles of the values of all images by name."""
-    values_at = np.percentile(np.concatenate([v.ravel() for v in values]), PERCENTILES)
-    return {f"p{p}": float(value) for p, value in zip(PERCENTILES, values_at, strict=True)}
+    levels = np.percentile(np.concatenate([v.ravel() for v in values]), PERCENTILES)
+    return {f"p{p}": float(value) for p, value in zip(PERCENTILES, levels, strict=True)}
 
 
 def make_sheet_row(scene: dict[str, Renders]) -> NDArray[np.uint8]:

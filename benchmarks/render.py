@@ -107,15 +107,15 @@ def compare(arguments: Arguments) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         for name, objects in TABLETOPS.items():
             tabletop = make_tabletop(name, objects, POSES)
-            place = Path(folder) / name
-            export_tabletop(tabletop, place)
-            comparisons.append(_compare(arguments, tabletop, place))
+            tabletop_folder = Path(folder) / name
+            export_tabletop(tabletop, tabletop_folder)
+            comparisons.append(_compare_renderers(arguments, tabletop, tabletop_folder))
             if len(comparisons) == 1:
-                write_sheet(place, comparisons[0]["renderers"], arguments.out / "render")
+                write_sheet(tabletop_folder, comparisons[0]["renderers"], arguments.out / "render")
     return comparisons
 
 
-def _compare(arguments: Arguments, tabletop: Tabletop, folder: Path) -> dict[str, Any]:
+def _compare_renderers(arguments: Arguments, tabletop: Tabletop, folder: Path) -> dict[str, Any]:
     results = []
     for renderer in RENDERERS:
         print_progress(f"{tabletop.name}: {renderer.name}")
@@ -161,7 +161,7 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
     Aims with one hard light, which other renderers have, are measured with one hard light.
     """
     tabletop = results["tabletops"][-1]
-    cpu = {result["name"]: _cpu_ms(result) for result in tabletop["renderers"]}
+    cpu = {result["name"]: _get_cpu_ms(result) for result in tabletop["renderers"]}
     ours = cpu[SIM2CAM.name]
     objects = f"{tabletop['objects']} objects"
     plain = ours["all channels, one hard light"]
@@ -181,12 +181,12 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
         (
             "pyrender's RGB and depth over all our channels",
             "at least 4",
-            _ratio(pyrender, plain),
+            _format_ratio(pyrender, plain),
         ),
         (
             "Cycles over all our channels; with 4 samples",
             "at least 100",
-            f"{_ratio(cycles, plain)}; {_ratio(cycles, smooth)}",
+            f"{_format_ratio(cycles, plain)}; {_format_ratio(cycles, smooth)}",
         ),
         ("detection set, pictures a second, 2 workers", "at least 8", f"{two:.1f}"),
         ("all channels, pictures a second, 2 workers", "at least 2.5", f"{full:.1f}"),
@@ -195,11 +195,11 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
     return [dict(zip(("what", "aim", "measured"), row, strict=True)) for row in rows]
 
 
-def _cpu_ms(result: dict[str, Any]) -> dict[str, float]:
+def _get_cpu_ms(result: dict[str, Any]) -> dict[str, float]:
     return {timing["what"]: timing["cpu_ms"]["value"] for timing in result.get("timings", [])}
 
 
-def _ratio(theirs: float | None, ours: float) -> str:
+def _format_ratio(theirs: float | None, ours: float) -> str:
     return "not run" if theirs is None else f"{theirs / ours:.1f}"
 
 

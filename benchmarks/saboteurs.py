@@ -43,7 +43,7 @@ class Subject:
     @property
     def large(self) -> list[ObjectLabel]:
         """Objects whose box sides are at least ``LEAST_PX``."""
-        return [label for label in self.objects if min(_sides(label)) >= MIN_PX]
+        return [label for label in self.objects if min(_get_sides(label)) >= MIN_PX]
 
 
 Change = Callable[[Subject, np.random.Generator], Rgb]
@@ -53,7 +53,7 @@ def shift(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Shift the image by 3 pixels in a random direction."""
     angle = rng.uniform(0, 2 * np.pi)
     matrix = np.array([[1, 0, _SHIFT_PX * np.cos(angle)], [0, 1, _SHIFT_PX * np.sin(angle)]])
-    return _rgb(
+    return _round_to_uint8(
         cv2.warpAffine(subject.rgb, matrix, subject.rgb.shape[1::-1], borderMode=cv2.BORDER_REFLECT)
     )
 
@@ -63,7 +63,7 @@ def erase(subject: Subject, rng: np.random.Generator) -> Rgb:
     label = subject.large[int(rng.integers(len(subject.large)))]
     mask = (subject.ids == label.instance_id).astype(np.uint8)
     hole = cv2.dilate(mask, np.ones((7, 7), np.uint8))
-    return _rgb(cv2.inpaint(subject.rgb, hole, 3, cv2.INPAINT_TELEA))
+    return _round_to_uint8(cv2.inpaint(subject.rgb, hole, 3, cv2.INPAINT_TELEA))
 
 
 def swap_colours(subject: Subject, rng: np.random.Generator) -> Rgb:
@@ -80,7 +80,7 @@ def swap_colours(subject: Subject, rng: np.random.Generator) -> Rgb:
         chroma = lab[mask][:, 1:].mean(axis=0)
         target = palette[np.linalg.norm(palette - chroma, axis=1).argmax()]
         lab[mask, 1:] += target - chroma
-    return _rgb(255 * cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
+    return _round_to_uint8(255 * cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
 
 
 def invert(subject: Subject, rng: np.random.Generator) -> Rgb:
@@ -122,7 +122,7 @@ def checkerboard(subject: Subject, rng: np.random.Generator) -> Rgb:
     period = int(rng.choice([2, 4]))
     cells = np.indices(subject.rgb.shape[:2]) // (period // 2)
     signs = np.asarray(1.0 - 2.0 * (cells.sum(axis=0) % 2))
-    return _rgb(subject.rgb + _GRID_LEVELS * signs[:, :, None])
+    return _round_to_uint8(subject.rgb + _GRID_LEVELS * signs[:, :, None])
 
 
 def wave(subject: Subject, rng: np.random.Generator) -> Rgb:
@@ -131,7 +131,7 @@ def wave(subject: Subject, rng: np.random.Generator) -> Rgb:
     down, right = (
         np.sin(2 * np.pi * np.arange(side) / period + phase) for side in subject.rgb.shape[:2]
     )
-    return _rgb(subject.rgb + _GRID_LEVELS * np.outer(down, right)[:, :, None])
+    return _round_to_uint8(subject.rgb + _GRID_LEVELS * np.outer(down, right)[:, :, None])
 
 
 def wipe(subject: Subject, rng: np.random.Generator) -> Rgb:
@@ -177,10 +177,10 @@ def _select_marked(
 
 def seam(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Brighten one of two tiles."""
-    middle = int(rng.integers(subject.rgb.shape[1] // 4, 3 * subject.rgb.shape[1] // 4))
+    boundary = int(rng.integers(subject.rgb.shape[1] // 4, 3 * subject.rgb.shape[1] // 4))
     changed = subject.rgb.astype(np.float32)
-    changed[:, middle:] += 8.0
-    return _rgb(changed)
+    changed[:, boundary:] += 8.0
+    return _round_to_uint8(changed)
 
 
 def identity(subject: Subject, rng: np.random.Generator) -> Rgb:
@@ -202,13 +202,13 @@ def balance(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 def blur(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Blur the image like a softer lens."""
-    return _rgb(cv2.GaussianBlur(subject.rgb, (0, 0), rng.uniform(0.3, 1.1)))
+    return _round_to_uint8(cv2.GaussianBlur(subject.rgb, (0, 0), rng.uniform(0.3, 1.1)))
 
 
 def add_noise(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Add noise of 1 to 8 levels."""
     noise = rng.normal(0, rng.uniform(1, 8), subject.rgb.shape)
-    return _rgb(subject.rgb + noise)
+    return _round_to_uint8(subject.rgb + noise)
 
 
 def compress(subject: Subject, rng: np.random.Generator) -> Rgb:
@@ -239,12 +239,12 @@ BENIGN: dict[str, Change] = {
 }
 
 
-def _sides(label: ObjectLabel) -> tuple[float, float]:
+def _get_sides(label: ObjectLabel) -> tuple[float, float]:
     x0, y0, x1, y1 = label.box_xyxy
     return x1 - x0, y1 - y0
 
 
-def _rgb(values: NDArray[np.generic]) -> Rgb:
+def _round_to_uint8(values: NDArray[np.generic]) -> Rgb:
     return np.asarray(np.rint(values).clip(0, 255), np.uint8)
 
 
@@ -252,4 +252,4 @@ def _encode_srgb(linear: NDArray[np.float32]) -> Rgb:
     """Return sRGB values of linear light."""
     clipped = linear.clip(0, 1)
     coded = np.where(clipped <= 0.0031308, 12.92 * clipped, 1.055 * clipped ** (1 / 2.4) - 0.055)
-    return _rgb(255 * coded)
+    return _round_to_uint8(255 * coded)

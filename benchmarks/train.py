@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 import tyro
-from rendering.spread import Clock, spread
+from rendering.spread import Clock, compute_spread
 from scoring_log import RESULTS
 
 from sim2cam.data.environment import collect_environment
@@ -119,11 +119,13 @@ def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
         **asdict(case),
         "batch": config.batch,
         "crop_px": config.crop_px,
-        "step_ms": asdict(spread([1e3 * s for s in steps_s])),
+        "step_ms": asdict(compute_spread([1e3 * s for s in steps_s])),
         "crops_per_s": config.batch * len(steps_s) / sum(steps_s),
         "cores_busy": (last_cpu_s - first_cpu_s) / (last_s - first_s),
         "waiting_share": sum(line.wait_s for line in lines) / sum(steps_s),
-        "making_cpu_ms": asdict(spread(measure_batch_ms(dataset.categories, config, renders))),
+        "making_cpu_ms": asdict(
+            compute_spread(measure_batch_ms(dataset.categories, config, renders))
+        ),
     }
 
 

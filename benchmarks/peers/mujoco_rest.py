@@ -50,7 +50,7 @@ def simulate_adaptively(mujoco: Any, bodies: list[dict[str, Any]]) -> dict[str, 
 
 def simulate(mujoco: Any, bodies: list[dict[str, Any]], step_s: float) -> dict[str, float]:
     """Return the maximum displacement and initial overlap of the bodies of a scene."""
-    model = mujoco.MjModel.from_xml_string(_model(bodies, step_s))
+    model = mujoco.MjModel.from_xml_string(_make_model(bodies, step_s))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     overlap = max((-float(contact.dist) for contact in data.contact), default=0.0)
@@ -63,7 +63,7 @@ def simulate(mujoco: Any, bodies: list[dict[str, Any]], step_s: float) -> dict[s
     return {"moved_m": displacement, "overlap_m": max(overlap, 0.0)}
 
 
-def _model(bodies: list[dict[str, Any]], step_s: float) -> str:
+def _make_model(bodies: list[dict[str, Any]], step_s: float) -> str:
     """Return a scene as MJCF.
 
     Elliptic cones with a high friction weight keep bodies from creeping down slopes on MuJoCo's soft contacts;
@@ -80,7 +80,10 @@ def _model(bodies: list[dict[str, Any]], step_s: float) -> str:
     table = next((body["friction"] for body in bodies if body["kind"] == "plane"), 1.0)
     for number, body in enumerate(bodies):
         frame = Xml.SubElement(
-            world, "body", pos=_text(body["position_m"]), quat=_text(body["rotation_wxyz"])
+            world,
+            "body",
+            pos=_format_numbers(body["position_m"]),
+            quat=_format_numbers(body["rotation_wxyz"]),
         )
         if body["mass_kg"]:
             Xml.SubElement(frame, "freejoint")
@@ -101,8 +104,8 @@ def _add_mass(frame: Xml.Element, body: dict[str, Any]) -> None:
     largest = moments.argmax()  # rounding: flat bodies violate the triangle inequality
     moments[largest] = min(moments[largest], np.delete(moments, largest).sum())
     Xml.SubElement(
-        frame, "inertial", mass=repr(body["mass_kg"]), pos=_text(body["center_m"]),
-        quat=_text(body["axes_wxyz"]), diaginertia=" ".join(map(repr, moments.tolist())),
+        frame, "inertial", mass=repr(body["mass_kg"]), pos=_format_numbers(body["center_m"]),
+        quat=_format_numbers(body["axes_wxyz"]), diaginertia=" ".join(map(repr, moments.tolist())),
     )  # fmt: skip
 
 
@@ -121,16 +124,20 @@ def _add_geoms(
         contact["mass"] = f"{body['mass_kg'] / max(len(parts), 1):.9g}"
     if body["kind"] == "plane":  # a box, because upright cylinders sink 10 mm into planes
         below = f"0 0 {-body['half_m'][2]:.9g}"
-        Xml.SubElement(frame, "geom", contact, type="box", size=_text(body["half_m"]), pos=below)
+        Xml.SubElement(
+            frame, "geom", contact, type="box", size=_format_numbers(body["half_m"]), pos=below
+        )
     elif not parts:
-        Xml.SubElement(frame, "geom", contact, type=body["kind"], size=_text(body["half_m"]))
+        Xml.SubElement(
+            frame, "geom", contact, type=body["kind"], size=_format_numbers(body["half_m"])
+        )
     for index, part in enumerate(parts):
         name = f"{number}-{index}"
-        Xml.SubElement(assets, "mesh", name=name, vertex=_text(part), inertia="convex")
+        Xml.SubElement(assets, "mesh", name=name, vertex=_format_numbers(part), inertia="convex")
         Xml.SubElement(frame, "geom", contact, type="mesh", mesh=name)
 
 
-def _text(values: Any) -> str:
+def _format_numbers(values: Any) -> str:
     return " ".join(f"{v:.9g}" for v in np.ravel(values))
 
 

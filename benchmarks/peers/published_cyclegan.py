@@ -18,7 +18,7 @@ CYCLE_WEIGHT, IDENTITY_WEIGHT = 10.0, 5.0
 POOL = 50
 
 
-def generator(blocks: int, width: int = 64) -> nn.Sequential:
+def build_generator(blocks: int, width: int = 64) -> nn.Sequential:
     """Return the residual generator: 7x7 convolution, two downsamplings, blocks, two upsamplings, 7x7."""
     layers: list[nn.Module] = [nn.ReflectionPad2d(3), nn.Conv2d(3, width, 7), *_norm_relu(width)]
     for channels in (width, 2 * width):
@@ -33,7 +33,7 @@ def generator(blocks: int, width: int = 64) -> nn.Sequential:
     return nn.Sequential(*layers, nn.ReflectionPad2d(3), nn.Conv2d(width, 3, 7), nn.Tanh())
 
 
-def discriminator(width: int = 64) -> nn.Sequential:
+def build_discriminator(width: int = 64) -> nn.Sequential:
     """Return the 70-pixel PatchGAN discriminator."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 4, stride=2, padding=1), nn.LeakyReLU(0.2)]
     for channels, stride in ((width, 2), (2 * width, 2), (4 * width, 1)):
@@ -55,10 +55,10 @@ class PublishedCycleGan:
 
     def __init__(self, blocks: int, sample: Callable[[int], tuple[Tensor, Tensor]]) -> None:
         self._sample = sample
-        self.generator, self._back = generator(blocks), generator(blocks)
-        self._critics = {"real": discriminator(), "sim": discriminator()}
-        self._generators = _adam(self.generator, self._back)
-        self._discriminators = _adam(*self._critics.values())
+        self.generator, self._back = build_generator(blocks), build_generator(blocks)
+        self._critics = {"real": build_discriminator(), "sim": build_discriminator()}
+        self._generators = _make_adam(self.generator, self._back)
+        self._discriminators = _make_adam(*self._critics.values())
         self._pools = {name: _Pool() for name in self._critics}
 
     def train_step(self, step: int) -> None:
@@ -138,7 +138,7 @@ def _norm_relu(channels: int) -> list[nn.Module]:
     return [nn.InstanceNorm2d(channels), nn.ReLU()]
 
 
-def _adam(*networks: nn.Module) -> torch.optim.Adam:
+def _make_adam(*networks: nn.Module) -> torch.optim.Adam:
     parameters = itertools.chain(*(network.parameters() for network in networks))
     return torch.optim.Adam(parameters, 2e-4, (0.5, 0.999), foreach=False, fused=False)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peers.measure import NOT_INSTALLED
 
 from rendering.commands import run
-from rendering.spread import spread
+from rendering.spread import compute_spread
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def benchmark_renderer(
     timings = [
         {
             "what": timing["what"],
-            "cpu_ms": asdict(spread(timing["cpu_ms"])),
-            "wall_ms": asdict(spread(timing["wall_ms"])),
+            "cpu_ms": asdict(compute_spread(timing["cpu_ms"])),
+            "wall_ms": asdict(compute_spread(timing["wall_ms"])),
         }
         for timing in report["timings"]
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rendering.commands import Run, run
-from rendering.spread import spread
+from rendering.spread import compute_spread
 from sim2cam.data.writer import SAMPLES_PER_SHARD
 
 WORKERS = (1, 2)
@@ -45,9 +45,9 @@ def _measure(recipe: Path, workers: int, pictures: int, repeats: int) -> dict[st
     ]
     paces = [(pictures - first) / (long.wall_s - short.wall_s) for short, long in runs]
     return {
-        "pictures_per_s": asdict(spread([pictures / long.wall_s for _, long in runs])),
-        "pace_per_s": asdict(spread(paces)),
-        "cpu_ms": asdict(spread([1e3 * long.cpu_s / pictures for _, long in runs])),
+        "pictures_per_s": asdict(compute_spread([pictures / long.wall_s for _, long in runs])),
+        "pace_per_s": asdict(compute_spread(paces)),
+        "cpu_ms": asdict(compute_spread([1e3 * long.cpu_s / pictures for _, long in runs])),
         "peak_mb": max(long.peak_mb for _, long in runs),
     }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rendering.spread import Clock, spread
+from rendering.spread import Clock, compute_spread
 from rendering.steps import simulate_scene
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.render.backends.opengl.context import open_context
@@ -44,7 +44,7 @@ def measure_floor(recipe: Recipe, steps: list[dict[str, Any]]) -> list[dict[str,
     clock, screen = Clock(), _Screen()
     rng = np.random.default_rng(0)
     for camera in simulate_scene(recipe, 0, Clock()).cameras:
-        color, labels = _view(camera, 1), _view(camera, LABEL_OVERSAMPLING)
+        color, labels = _make_view(camera, 1), _make_view(camera, LABEL_OVERSAMPLING)
         screen.color(color, Clock())  # allocates the framebuffers
         screen.labels(labels, Clock())
         for _ in range(_REPEATS):
@@ -52,13 +52,15 @@ def measure_floor(recipe: Recipe, steps: list[dict[str, Any]]) -> list[dict[str,
             screen.labels(labels, clock)
             with clock("noise of the sensor"):
                 rng.standard_normal((camera.height, camera.width, 3), dtype=np.float32)
-    parts = [{"step": step, "cpu_ms": asdict(spread(ms))} for step, ms in clock.cpu_ms.items()]
+    parts = [
+        {"step": step, "cpu_ms": asdict(compute_spread(ms))} for step, ms in clock.cpu_ms.items()
+    ]
     return parts + [
         {"step": s["step"], "cpu_ms": s["cpu_ms"]} for s in steps if s["step"] in ENCODINGS
     ]
 
 
-def _view(camera: Camera, density: int) -> PinholeView:
+def _make_view(camera: Camera, density: int) -> PinholeView:
     optics = build_optics(camera)
     return optics.pinhole or optics.patches[0].make_view(density, 0)[0]
 
@@ -70,7 +72,7 @@ class _Screen:
         self._gl = gl = open_context("egl").gl
         self._targets = RenderTargets(gl)
         self._corners = gl.glGenVertexArrays(1)
-        self._color, self._labels = _program(gl, _COLOR), _program(gl, _LABELS)
+        self._color, self._labels = _make_program(gl, _COLOR), _make_program(gl, _LABELS)
         self._radiance = Attachment(0, gl.GL_RGBA32F, (gl.GL_RGBA, gl.GL_FLOAT), np.float32, 4)
         self._truth = (
             Attachment(0, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
@@ -106,7 +108,7 @@ class _Screen:
         gl.glFinish()
 
 
-def _program(gl: Any, shader: str) -> GLProgram:
+def _make_program(gl: Any, shader: str) -> GLProgram:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "floor.frag"
         path.write_text(f"#version 410 core\n{shader}\n", encoding="utf-8")

@@ -29,7 +29,7 @@ class Spread:
     n: int
 
 
-def spread(values: Sequence[float]) -> Spread:
+def compute_spread(values: Sequence[float]) -> Spread:
     """Return the statistics of repeated measurements.
 
     Raises:
@@ -37,8 +37,8 @@ def spread(values: Sequence[float]) -> Spread:
     """
     if not values:
         raise ValueError("There are no measurements.")
-    low, middle, high = (float(v) for v in np.percentile(values, [10, 50, 90]))
-    return Spread(middle, low, high, float(np.mean(values)), len(values))
+    low, median, high = (float(v) for v in np.percentile(values, [10, 50, 90]))
+    return Spread(median, low, high, float(np.mean(values)), len(values))
 
 
 class Clock:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rendering.spread import Clock, spread
+from rendering.spread import Clock, compute_spread
 from sim2cam import images
 from sim2cam.data.channels import encode_channel
 from sim2cam.data.writer import NewSample, write_shard
@@ -65,7 +65,11 @@ def measure_steps(recipe: Recipe, scenes: int) -> dict[str, Any]:
         cpu_ms = [sum(clock.cpu_ms[step]) / views for clock in clocks]
         wall_ms = [sum(clock.wall_ms[step]) / views for clock in clocks]
         steps.append(
-            {"step": step, "cpu_ms": asdict(spread(cpu_ms)), "wall_ms": asdict(spread(wall_ms))}
+            {
+                "step": step,
+                "cpu_ms": asdict(compute_spread(cpu_ms)),
+                "wall_ms": asdict(compute_spread(wall_ms)),
+            }
         )
     return {"pictures": scenes * views, "views": views, "steps": steps}
 

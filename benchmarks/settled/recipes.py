@@ -94,14 +94,14 @@ def compute_coverage(histograms: tuple[FactorHistogram, ...]) -> dict[str, Any]:
 def _write_sheet(paths: list[Path], path: Path) -> None:
     """Write a contact sheet of evenly spaced images."""
     rows, columns = _SHOWN
-    chosen = np.linspace(0, len(paths) - 1, rows * columns).astype(int)
-    tiles = [_tile(paths[i]) for i in chosen]
+    indices = np.linspace(0, len(paths) - 1, rows * columns).astype(int)
+    tiles = [_make_tile(paths[i]) for i in indices]
     lines = [np.hstack(tiles[row * columns : (row + 1) * columns]) for row in range(rows)]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, encode_jpeg(np.vstack(lines), _QUALITY))
 
 
-def _tile(path: Path) -> NDArray[np.uint8]:
+def _make_tile(path: Path) -> NDArray[np.uint8]:
     """Return the central square of an image, scaled down."""
     rgb = read_rgb(path)
     side = min(rgb.shape[:2])

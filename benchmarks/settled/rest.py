@@ -116,13 +116,13 @@ def summarize(blocks: list[Path]) -> dict[str, Any]:
         "rejected_share": rejections.total() / (rejections.total() + len(scenes)),
         "floating": sum(len(scene["floating"]) for scene in scenes),
         "moved_over_2_mm": int((movements > 2e-3).sum()),
-        "moved_mm": _percentiles(1e3 * movements),
+        "moved_mm": _compute_percentiles(1e3 * movements),
         "overlap_over_1_mm": int((overlap > 1e-3).sum()),
-        "overlap_mm": _percentiles(1e3 * overlap),
+        "overlap_mm": _compute_percentiles(1e3 * overlap),
     }
 
 
-def _percentiles(values: np.ndarray) -> dict[str, float]:
+def _compute_percentiles(values: np.ndarray) -> dict[str, float]:
     median, high, highest = np.percentile(values, [50, 99, 100])
     return {"median": float(median), "p99": float(high), "max": float(highest)}
 
@@ -182,14 +182,16 @@ def _export_shape(body: Body) -> dict[str, Any]:
             parts = [part.tolist() for part in build_collider(body.asset).parts]
             shape = {"kind": "parts", "parts_m": parts}
         case TwistyCube() | Bolt() | Nut() | Tubes():
-            corners = [_corners(part).tolist() for part in build_collision_parts(body.asset)]
+            corners = [
+                _compute_corners(part).tolist() for part in build_collision_parts(body.asset)
+            ]
             shape = {"kind": "parts", "parts_m": corners}
         case _:
             shape = {"kind": "box", "half_m": [side / 2 for side in body.asset.size_m]}
     return shape
 
 
-def _corners(part: CollisionPart) -> np.ndarray:
+def _compute_corners(part: CollisionPart) -> np.ndarray:
     """Return the corners (n, 3) of a solid in the frame of the body; round shapes become prisms."""
     if isinstance(part.shape, Cuboid):
         local = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * part.shape.size_m

@@ -20,7 +20,7 @@ from rendering.contenders import (
 )
 from rendering.memory import compute_growth
 from rendering.sheet import make_contact_sheet
-from rendering.spread import Clock, spread
+from rendering.spread import Clock, compute_spread
 from rendering.tabletop import export_tabletop, make_tabletop, unmirror_texture
 
 from sim2cam.pipeline.recipe import load_recipe
@@ -84,11 +84,11 @@ def results():
 
 
 def test_the_spread_of_repeated_measurements():
-    found = spread([5.0, 1.0, 3.0, 2.0, 9.0])
+    found = compute_spread([5.0, 1.0, 3.0, 2.0, 9.0])
     assert (found.value, found.mean, found.n) == (3.0, 4.0, 5)
     assert (found.p10, found.p90) == (1.4, 7.4)
     with pytest.raises(ValueError, match="no measurements"):
-        spread([])
+        compute_spread([])
 
 
 def test_a_clock_keeps_an_entry_each_time_a_step_is_taken():

@@ -57,7 +57,7 @@ def test_what_rests_on_nothing_floats():
 
 def test_the_other_engine_is_given_the_same_bodies():
     bodies = json.loads(json.dumps(rest._export_bodies(SETTLED.scene)))
-    root = Xml.fromstring(mujoco_rest._model(bodies, 1e-3))
+    root = Xml.fromstring(mujoco_rest._make_model(bodies, 1e-3))
     frames = root.findall("worldbody/body")
     assert len(frames) == len(SETTLED.scene.bodies)
     for body, frame in zip(SETTLED.scene.bodies, frames, strict=True):
@@ -73,7 +73,7 @@ def test_the_other_engine_is_told_where_masses_lie():
     recipe = load_recipe("fasteners")
     scene = recipe.compose_scene(sample_factors(recipe.domain, 5, 0, views=1))
     bodies = json.loads(json.dumps(rest._export_bodies(scene)))
-    frames = Xml.fromstring(mujoco_rest._model(bodies, 1e-3)).findall("worldbody/body")
+    frames = Xml.fromstring(mujoco_rest._make_model(bodies, 1e-3)).findall("worldbody/body")
     uneven = 0
     for body, frame in zip(scene.bodies, frames, strict=True):
         told = frame.find("inertial")
