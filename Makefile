@@ -1,8 +1,8 @@
-# `make demo` runs the main job, `make test` the tests; each sets up what it needs first.
+# `make demo` runs the whole pipeline, `make test` the tests. Targets install their dependencies first.
 #
-#   CAPTURES=PATH     your photos, for `make demo`    ARGS="..."   more for pytest or a benchmark
-#   PYTHON=PATH       another interpreter             NO_APT=1     install no system packages
-#   TORCH_INDEX=URL   other wheels of torch
+#   CAPTURES=PATH     your photos, for `make demo`    ARGS="..."   arguments of pytest or a benchmark
+#   PYTHON=PATH       Python interpreter              NO_APT=1     install no system packages
+#   TORCH_INDEX=URL   package index of torch
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -65,7 +65,7 @@ $(BIN)/python:
 	$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { $(call APT,$(VENV_PACKAGE)); }
 	$(PYTHON) -m venv --clear $(VENV)
 
-# A torch that is there and new enough stays, whatever its build.
+# Keep an installed torch of a supported version, whatever its build.
 HAS_TORCH = $(BIN)/python -c 'import sys; from importlib.metadata import version; \
 	sys.exit([int(n) for n in version("torch").split(".")[:2]] < [2, 5])' 2>/dev/null
 INSTALL_TORCH = $(PIP) install $(if $(TORCH_INDEX),--index-url "$(TORCH_INDEX)",-c constraints.txt) \
@@ -73,7 +73,7 @@ INSTALL_TORCH = $(PIP) install $(if $(TORCH_INDEX),--index-url "$(TORCH_INDEX)",
 PIN_TORCH = { $(PIP) list --format=freeze | grep -E "^torch(vision)?=="; \
 	grep -vE "^torch(vision)?==" constraints.txt; }
 
-# OpenGL without a display: Mesa's llvmpipe through EGL, or the driver of a GPU.
+# Headless OpenGL: Mesa's llvmpipe with EGL, or a GPU driver.
 MESA := libegl1 libgl1 libgl1-mesa-dri
 HAS_OPENGL = $(BIN)/python -c 'from sim2cam.pipeline.doctor import check_opengl; \
 	check = check_opengl(); print("set-up: OpenGL:", check.found); raise SystemExit(not check.ok)'

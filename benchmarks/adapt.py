@@ -1,13 +1,13 @@
-"""What a step of every learned translator costs, and what a translated picture.
+"""Cost of a training step and of a translated image, for every learned translator.
 
     python benchmarks/adapt.py [--repeats N]
 
-Each case runs in a process of its own with one thread, so that its peak of memory is its own, on
-renders of recipe ``dice-demo`` and the stand-in captures. Times are CPU seconds of the process.
-CycleGAN stands beside itself as published (``peers/published_cyclegan.py``), run just before it. Where
-there is a GPU, each is also timed there, by the clock: in single precision as it is called, and compiled
-in bfloat16. Writes ``adapt.json`` to ``benchmarks/results`` after each case; what cannot be timed says why
-(``failed``).
+Each case runs in a separate process with one thread, which gives its own peak memory. Inputs are renders
+of recipe ``dice-demo`` and images of the stand-in camera. Times are CPU seconds of the process. CycleGAN
+is compared with its published implementation (``peers/published_cyclegan.py``), which runs directly
+before it. If there is a GPU, wall time is measured there too: in single precision as called, and compiled
+in bfloat16. Writes ``adapt.json`` to ``benchmarks/results`` after each case. A failed case has its error
+as ``failed``.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
 
 CPU = torch.device("cpu")
-PICTURES = 16
-WHOLE_PX = (256, 512)
+IMAGE_COUNT = 16
+SIDES_PX = (256, 512)
 STYLE = RECIPES_FOLDER / "standin" / "style.json"
 GPU_WAYS = ("fp32, eager", "bf16, compiled")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One training whose steps are timed.
+    """A training configuration.
 
     Attributes:
-        name: as the table shows it.
-        method: None is the default translator.
-        config: of the training.
-        peer: name of the case that does the same, against which it is held; None without one.
+        name: name in the results table.
+        method: None for the default translator.
+        config: training configuration.
+        peer: name of the case to compare with; None without one.
     """
 
     name: str
@@ -83,7 +83,7 @@ PUBLISHED: dict[ReferenceMethod, str] = {"cyclegan": "CycleGAN", "cut": "CUT", "
 PEER = "CycleGAN as published"
 
 
-def _published(side: int, blocks: int) -> Iterator[Case]:
+def _list_published(side: int, blocks: int) -> Iterator[Case]:
     config = ReferenceConfig(patch_px=side, blocks=blocks)
     yield Case(f"{PEER}, {blocks} blocks", "published", config)
     for method, name in PUBLISHED.items():
@@ -92,8 +92,8 @@ def _published(side: int, blocks: int) -> Iterator[Case]:
 
 
 CASES = (
-    *_published(128, 6),
-    *_published(256, 9),
+    *_list_published(128, 6),
+    *_list_published(256, 9),
     *(
         Case("default, `small`", None, replace(PRESETS["small"], patch_px=side))
         for side in (128, 256)
@@ -103,40 +103,41 @@ CASES = (
 
 @dataclass(frozen=True)
 class Arguments:
-    """How long it is looked at."""
+    """Options of the benchmark."""
 
     repeats: int = 5
-    """Timed steps and translations of each case, after one that is not; of the default 16 steps or more,
-    since one of 16 has a gradient penalty."""
+    """Timed steps and translations per case, after one warm-up; at least 16 steps of the default translator."""
     work: Path = Path("runs/adapt")
-    """Where the renders lie."""
+    """Folder of the renders."""
 
 
 def main(arguments: Arguments) -> None:
-    """Time every case and writes what came of it."""
-    _render(arguments.work)
+    """Time every case and write the results."""
+    _render_images(arguments.work)
     environment = collect_environment(None, 1)
     cases: list[dict[str, Any]] = []
     for case in CASES:
-        given = case, arguments.work, arguments.repeats
+        case_arguments = case, arguments.work, arguments.repeats
         facts = {
             "name": case.name,
             "config": asdict(case.config),
             "patch_px": case.config.patch_px,
             "batch": case.config.batch,
-            **_alone(timed, *given),
+            **_run_in_process(measure, *case_arguments),
         }
-        for peer in (other for other in cases if other["name"] == case.peer):
+        for peer in (row for row in cases if row["name"] == case.peer):
             if "failed" not in facts | peer:
                 facts["times_faster"] = peer["step_cpu_s"]["least"] / facts["step_cpu_s"]["least"]
         if torch.cuda.is_available() and case.method != "published":
-            facts["gpu"] = {way: _alone(timed_on_gpu, *given, way) for way in GPU_WAYS}
+            facts["gpu"] = {
+                way: _run_in_process(measure_on_gpu, *case_arguments, way) for way in GPU_WAYS
+            }
         cases.append(facts)
         write_json(RESULTS / "adapt.json", {"environment": environment, "cases": cases})
-        print(_told(facts), flush=True)
+        print(_format_row(facts), flush=True)
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _format_row(facts: dict[str, Any]) -> str:
     start = f"{facts['name']:<20} {facts['patch_px']} px  "
     if "failed" in facts:
         return f"{start}failed: {facts['failed']}"
@@ -146,24 +147,24 @@ def _told(facts: dict[str, Any]) -> str:
     )
 
 
-def _alone(work: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any]:
-    """Return what comes of work in a process of its own; where it fails, why: the others are still timed."""
+def _run_in_process(work: Callable[..., dict[str, Any]], *case_arguments: object) -> dict[str, Any]:
+    """Run a function in a separate process; return the error as ``failed`` so that other cases still run."""
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn) as alone:
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         try:
-            return alone.submit(work, *given).result()
+            return pool.submit(work, *case_arguments).result()
         except Exception as error:  # noqa: BLE001
             return {"failed": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
 
 
-def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str, Any]:
-    """Return seconds of the clock a step on the first GPU, and its peak of memory.
+def measure_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str, Any]:
+    """Return the wall time of a step on the first GPU, and the peak memory.
 
     Args:
-        case: the training.
-        renders: its data set.
-        repeats: steps that are timed, after three that are not.
-        way: of ``GPU_WAYS``.
+        case: training configuration.
+        renders: folder of the dataset.
+        repeats: timed steps, after three warm-up steps.
+        way: one of ``GPU_WAYS``.
     """
     is_fast = way == "bf16, compiled"
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_fast
@@ -173,48 +174,51 @@ def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str,
             case = replace(case, config=replace(case.config, compile=True))
         for kind in (ResnetGenerator, PatchGan, PatchProjector):
             setattr(kind, "forward", torch.compile(kind.forward))  # noqa: B010
-    else:  # the default computes in bfloat16 by itself
+    else:  # the default translator uses bfloat16 autocast
         vars(step_of_default)["autocast"] = lambda device, **_: disable_autocast(device)
-    game, _ = _game(case, read_dataset(renders), read_real_images(STYLE), device)
+    training, _ = _build_training(case, read_dataset(renders), read_real_images(STYLE), device)
     seconds = []
     for step in range(repeats + 3):
         start = time.perf_counter()
         with torch.autocast("cuda", torch.bfloat16, enabled=case.method is not None and is_fast):
-            game.train_step(step)
+            training.train_step(step)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
     return {
         "device": torch.cuda.get_device_name(),
-        "step_s": _spread(seconds[3:]),
+        "step_s": _summarize_times(seconds[3:]),
         "pictures_per_s": case.config.batch / statistics.median(seconds[3:]),
         "peak_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
 
 
-def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
-    """Return what a step and a translated picture cost; runs in a process of its own."""
+def measure(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
+    """Return the cost of a step and of a translated image; run in a separate process."""
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    game, transfer = _game(case, read_dataset(renders), read_real_images(STYLE), CPU)
+    training, transfer = _build_training(case, read_dataset(renders), read_real_images(STYLE), CPU)
     config = case.config
     period = config.gradient_penalty_every if isinstance(config, TranslatorConfig) else 1
     steps = itertools.count()
-    step_s = _cpu_s(lambda: game.train_step(next(steps)), max(repeats, period))
+    # A period of steps has one gradient penalty.
+    step_s = _measure_cpu_s(lambda: training.train_step(next(steps)), max(repeats, period))
     rng = np.random.default_rng(0)
-    frames = {side: _frame(side) for side in WHOLE_PX}
-    whole = {
-        side: _cpu_s(functools.partial(transfer.apply, frame, rng), repeats)
+    frames = {side: _make_frame(side) for side in SIDES_PX}
+    translate_s = {
+        side: _measure_cpu_s(functools.partial(transfer.apply, frame, rng), repeats)
         for side, frame in frames.items()
     }
     return {
-        "step_cpu_s": _spread(step_s),
+        "step_cpu_s": _summarize_times(step_s),
         "pictures_per_cpu_s": case.config.batch / statistics.mean(step_s),
-        "translate_cpu_s": {str(side): _spread(seconds) for side, seconds in whole.items()},
+        "translate_cpu_s": {
+            str(side): _summarize_times(seconds) for side, seconds in translate_s.items()
+        },
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
-def _game(
+def _build_training(
     case: Case, sim: Dataset, real: Dataset, device: torch.device
 ) -> tuple[AdversarialModel | PublishedCycleGan, Transfer]:
     """Return a training at step 0 and the translator that it trains."""
@@ -225,10 +229,10 @@ def _game(
             PatchSource(sim, buffers=buffers, cache_bytes=cache),
             PatchSource(real, buffers=(), cache_bytes=cache),
         )
-        draw = functools.partial(sample_batch, *sources, case.config, count_channels(buffers))
+        sample = functools.partial(sample_batch, *sources, case.config, count_channels(buffers))
         generator = build_networks(case.config, buffers, device).generator
         return (
-            ResidualGan(case.config, buffers, draw, device),
+            ResidualGan(case.config, buffers, sample, device),
             Translator(generator.eval(), buffers, device),
         )
     pairs = UnpairedBatchSource(sim, real, case.config)
@@ -245,16 +249,16 @@ def _game(
     return cut, ReferenceTranslator(cut.generator, device)
 
 
-def _frame(side: int) -> GBufferFrame:
-    """Return noise of a size with flat buffers: what it shows costs nothing."""
+def _make_frame(side: int) -> GBufferFrame:
+    """Return a noise frame with flat buffers: translation time does not depend on the content."""
     rng = np.random.default_rng(side)
     rgb = rng.integers(0, 256, (side, side, 3), dtype=np.uint8)
     flat = np.ones((side, side), np.float32), np.zeros((side, side), np.uint16)
     return GBufferFrame(rgb, *flat, categories={})
 
 
-def _cpu_s(work: Callable[[], object], repeats: int) -> list[float]:
-    """Return CPU seconds of every call after the first."""
+def _measure_cpu_s(work: Callable[[], object], repeats: int) -> list[float]:
+    """Return the CPU seconds of every call after the first."""
     work()
     seconds = []
     for _ in range(repeats):
@@ -264,7 +268,7 @@ def _cpu_s(work: Callable[[], object], repeats: int) -> list[float]:
     return seconds
 
 
-def _spread(seconds: Sequence[float]) -> dict[str, float]:
+def _summarize_times(seconds: Sequence[float]) -> dict[str, float]:
     return {
         "median": statistics.median(seconds),
         "least": min(seconds),
@@ -272,11 +276,11 @@ def _spread(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
-def _render(root: Path) -> None:
+def _render_images(root: Path) -> None:
     generate(
         load_recipe("dice-demo"),
         root,
-        count=PICTURES,
+        count=IMAGE_COUNT,
         seed=0,
         workers=1,
         resume=True,

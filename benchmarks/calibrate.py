@@ -1,10 +1,10 @@
-"""How well calibrate tells a camera: hidden ones, all numbers drawn, take pictures and are told from them.
+"""Accuracy of ``calibrate`` on simulated cameras with random, hidden parameters.
 
     python benchmarks/calibrate.py [--cameras N] [--photos N] [--at-once N] [--minutes M]
 
-Writes ``calibrate.json`` to ``benchmarks/results``: of each parameter its error and how often its 95 %
-interval holds the truth. Each camera is stored as it is done and kept, so that it can be stopped and go
-on; remove the file after a change of what is measured.
+Writes ``calibrate.json`` to ``benchmarks/results``: the error of each parameter and the coverage of its
+95 % interval. Each camera is stored when it is done, and an interrupted run resumes. Delete the file if
+the measurement changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import tyro
 from PIL import Image
-from scoring_log import short
+from scoring_log import round_numbers
 
 from sim2cam.adapt.calibration.camera_calibration import calibrate
 from sim2cam.adapt.calibration.camera_fit import CameraFit
@@ -42,65 +42,72 @@ from sim2cam.seeds import derive_rng
 
 BASE = Path(__file__).with_name("calibrate.toml")
 FISHEYES = 0.25
-"""Share of the cameras whose lenses are fisheyes."""
+"""Share of cameras with fisheye lenses."""
 FIRST = 100
-"""Number of the first camera: those before it were looked at while calibrate was made."""
+"""Number of the first camera: lower numbers were used during development."""
 HELD = 0.25
-"""Share of the cameras that a hand holds, under a lamp on mains; the others stand still, in steady light."""
+"""Share of hand-held cameras under a flickering lamp; the others are fixed, in steady light."""
 FAILED = "failed"
-"""Why a camera has no parameters, in their place."""
+"""Key of the error message of a camera without parameters."""
 _EXPOSURE_TAG, _EXIF_IFD = 33434, 0x8769
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How many cameras are hidden."""
+    """Options of the benchmark."""
 
     cameras: int = 200
     """Number of cameras."""
     photos: int = 16
-    """Pictures that each takes; a multiple of 4."""
+    """Images per camera; a multiple of 4."""
     at_once: int = 1
-    """Cameras side by side, one thread each."""
+    """Cameras in parallel, one thread each."""
     minutes: float = 1e9
-    """Stop with the first camera that is done later than this; with 0 what there is is summed up."""
+    """Stop after the camera that exceeds this time; 0 only summarizes existing results."""
     out: Path = Path(__file__).parent / "results"
     """Folder of the results."""
 
 
 def main(arguments: Arguments) -> None:
-    """Hide, calibrates, scores and writes."""
+    """Render, calibrate and score hidden cameras, and write the results."""
     start, path = time.monotonic(), arguments.out / "calibrate.json"
-    done = kept(path, arguments.photos)
+    results_by_camera = read_results(path, arguments.photos)
     numbers = range(FIRST, FIRST + arguments.cameras) if arguments.minutes else ()
-    missing = [Hidden(n, arguments.photos) for n in numbers if str(n) not in done]
-    for number, found in map_units(score, missing, arguments.at_once):
-        done[str(number)] = found
-        failed = {number: one[FAILED] for number, one in done.items() if FAILED in one}
+    missing = [Hidden(n, arguments.photos) for n in numbers if str(n) not in results_by_camera]
+    for number, entry in map_units(score, missing, arguments.at_once):
+        results_by_camera[str(number)] = entry
+        failed = {
+            name: result[FAILED] for name, result in results_by_camera.items() if FAILED in result
+        }
         facts = {
             "photos": arguments.photos,
-            "summary": summary(done),
+            "summary": summarize(results_by_camera),
             "failed": failed,
-            "cameras": done,
+            "cameras": results_by_camera,
         }
         facts["environment"] = collect_environment(None, arguments.at_once)
         write_json(path, facts, indented=False)
         minutes = (time.monotonic() - start) / 60
-        told = found.get(FAILED, f"{len(found)} parameters")
-        print(f"{minutes:6.1f} min  camera {number}: {told}", file=sys.stderr)
+        status = entry.get(FAILED, f"{len(entry)} parameters")
+        print(f"{minutes:6.1f} min  camera {number}: {status}", file=sys.stderr)
         if minutes > arguments.minutes:
             break
-    for name, told in summary(done).items():
-        error = told["median_error"]
+    for name, row in summarize(results_by_camera).items():
+        error = row["median_error"]
         print(
-            f"{name:32} {told['told']:4} told  error {'—' if error is None else f'{error:.4g}'}  "
-            f"in interval {told['covered']['value']:.2f}"
+            f"{name:32} {row['told']:4} estimates  error {'—' if error is None else f'{error:.4g}'}  "
+            f"in interval {row['covered']['value']:.2f}"
         )
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """A hidden camera: its number, and how many pictures it takes."""
+    """A hidden camera.
+
+    Attributes:
+        number: seed of its parameters.
+        photos: number of images.
+    """
 
     number: int
     photos: int
@@ -108,28 +115,28 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Truth:
-    """What a hidden camera was.
+    """True parameters of a hidden camera.
 
     Attributes:
-        cameras: as it took each picture.
-        spin_rad_s: standard deviation of the spin of the hand that held it.
+        cameras: camera of each image.
+        spin_rad_s: standard deviation of the angular velocity of the hand.
     """
 
     cameras: tuple[Camera, ...]
     spin_rad_s: float = 0.0
 
 
-def kept(path: Path, photos: int) -> dict[str, Any]:
-    """Return what was measured before of cameras that took as many photos, by their numbers."""
+def read_results(path: Path, photos: int) -> dict[str, Any]:
+    """Return earlier results by camera number; none if the number of photos differs."""
     known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     cameras: dict[str, Any] = known.get("cameras", {})
     return cameras if known.get("photos") == photos else {}
 
 
 def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
-    """Return a camera's number, and truth, estimate and interval of what was told, by parameter.
+    """Return a camera's number, and truth, estimate and interval of each estimated parameter.
 
-    Of a camera that cannot be drawn or told, why: no later one waits for it.
+    A camera that fails to render or calibrate returns the error message under ``FAILED``.
     """
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -138,15 +145,15 @@ def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
             fit = calibrate(root / "photos", None, derive_rng(hidden.number, "calibrate"))
     except Sim2CamError as error:
         return hidden.number, {FAILED: str(error)}
-    return hidden.number, short(compare(truth, fit))
+    return hidden.number, round_numbers(compare(truth, fit))
 
 
 def take_photos(number: int, photos: int, root: Path) -> Truth:
-    """Return what a camera was, whose photos are then in a folder ``photos`` and whose name tells nothing."""
-    numbers = hidden_numbers(derive_rng(number, "hidden camera"))
-    hand = hand_numbers(derive_rng(number, "hidden camera/hand"))
+    """Render the photos of a hidden camera to the folder ``photos`` and return its true parameters."""
+    factors = sample_camera_factors(derive_rng(number, "hidden camera"))
+    hand = sample_hand_factors(derive_rng(number, "hidden camera/hand"))
     seconds = hand["shutter"]["exposure_s"] if hand else None
-    make_photos(recipe_text(numbers | hand), photos, number, root, seconds)
+    make_photos(format_recipe(factors | hand), photos, number, root, seconds)
     return Truth(
         tuple(
             camera
@@ -161,20 +168,20 @@ def take_photos(number: int, photos: int, root: Path) -> Truth:
 def make_photos(
     recipe: str, photos: int, seed: int, root: Path, exposure_s: float | None = None
 ) -> Path:
-    """Return a folder ``photos`` of what a recipe's camera takes; their names tell nothing.
+    """Render photos of a recipe and return their folder ``photos``; file names contain no parameters.
 
     Args:
-        recipe: of the camera and what it sees.
-        photos: how many.
-        seed: of the scenes.
-        root: where the folder, and the data set that it is from, are made.
-        exposure_s: how long they say that they were exposed; None where they do not.
+        recipe: TOML text of camera and scene.
+        photos: number of photos.
+        seed: seed of the scenes.
+        root: folder of the photos and of the dataset they are copied from.
+        exposure_s: exposure time written to EXIF; None for none.
     """
     path = root / "hidden.toml"
     write_bytes(path, recipe.encode())
     dataset = generate(
         load_recipe(str(path)), root / "made", count=photos, seed=seed, workers=1, resume=False,
-        overwrite=False, progress=lambda done, total: None,
+        overwrite=False, progress=lambda _done, _total: None,
     )  # fmt: skip
     for sample in dataset.samples:
         jpeg = (dataset.root / sample.rgb).read_bytes()
@@ -185,14 +192,14 @@ def make_photos(
     return root / "photos"
 
 
-def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
-    """Return the factors, by group, of one camera whose exposure alone changes."""
+def sample_camera_factors(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+    """Sample the factors of one camera, by group; only its exposure varies between images."""
     fisheye = rng.random() < FISHEYES
-    bend = rng.normal(0, 0.06)
-    numbers: dict[str, dict[str, Any]] = {
+    k1 = rng.normal(0, 0.06)
+    factors: dict[str, dict[str, Any]] = {
         "view": {"fov_rad": rng.uniform(1.4, 2.2) if fisheye else rng.uniform(0.7, 1.2)},
         "lens": {
-            "k1": bend,
+            "k1": k1,
             "k2": rng.normal(0, 0.015),
             "p1": rng.normal(0, 0.0006),
             "p2": rng.normal(0, 0.0006),
@@ -215,30 +222,30 @@ def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
         "processing": {"jpeg_subsampling": str(rng.choice(["444", "422", "420"]))},
     }
     if fisheye:
-        numbers["fisheye"] = {
+        factors["fisheye"] = {
             "k1": rng.normal(0, 0.02), "k2": rng.normal(0, 0.004), "k3": 0.0, "k4": 0.0,
         }  # fmt: skip
-    numbers["sensor"] |= {
+    factors["sensor"] |= {
         "red_response": rng.uniform(0.4, 1.0), "blue_response": rng.uniform(0.4, 1.0),
     }  # fmt: skip
-    numbers["processing"]["chroma_blur_px"] = rng.uniform(0, 2)
-    return numbers
+    factors["processing"]["chroma_blur_px"] = rng.uniform(0, 2)
+    return factors
 
 
 def _with_exposure(jpeg: bytes, seconds: float) -> bytes:
-    """Return a JPEG file that says how long it was exposed."""
+    """Return a JPEG file with an exposure time in EXIF."""
     exif = Image.Exif()
     exif.get_ifd(_EXIF_IFD)[_EXPOSURE_TAG] = seconds
     data = exif.tobytes()
     return jpeg[:2] + b"\xff\xe1" + (len(data) + 2).to_bytes(2, "big") + data + jpeg[2:]
 
 
-def hand_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
-    """Return the factors, by group, of a hand, a rolling shutter and a lamp that flickers; mostly none."""
+def sample_hand_factors(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+    """Sample the factors of hand motion, rolling shutter and flicker, by group; mostly none."""
     if rng.random() >= HELD:
         return {}
     exposure = float(np.exp(rng.uniform(np.log(0.004), np.log(0.02))))
-    spin = float(rng.uniform(0.5, 3.0)) / (600 * exposure)  # pixels of a lens of 600
+    spin = float(rng.uniform(0.5, 3.0)) / (600 * exposure)  # 600: focal length in pixels
     still = {"kind": "constant", "value": 0.0}
     turns = {"kind": "normal", "mean": 0.0, "std": spin, "low": -3 * spin, "high": 3 * spin}
     names = ("right_m_s", "down_m_s", "forward_m_s", "roll_rad_s")
@@ -253,54 +260,56 @@ def hand_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     }
 
 
-def recipe_text(
-    numbers: dict[str, dict[str, Any]], size: tuple[int, int] = (640, 480), base: Path = BASE
+def format_recipe(
+    factors: dict[str, dict[str, Any]], size: tuple[int, int] = (640, 480), base: Path = BASE
 ) -> str:
-    """Return a recipe with one camera, of these factors and with pictures of this size."""
+    """Return a recipe of one camera with these factors and this image size."""
     lines = [f'base = "{base}"', 'name = "hidden"', "[render]"]
     lines += [f"{name} = {pixels}" for name, pixels in zip(("width", "height"), size, strict=True)]
-    for group, factors in numbers.items():
+    for group, values in factors.items():
         lines.append(f"[domain.{group}]")
-        lines += [f"{name} = {_toml(value)}" for name, value in factors.items()]
+        lines += [f"{name} = {_format_toml(value)}" for name, value in values.items()]
     return "\n".join(lines)
 
 
-def _toml(value: Any) -> str:
-    """Return a number, a word or a distribution as TOML has it."""
+def _format_toml(value: Any) -> str:
+    """Return a scalar or a distribution as TOML."""
     if not isinstance(value, dict):
         return json.dumps(value)
     return f"{{ {', '.join(f'{name} = {json.dumps(part)}' for name, part in value.items())} }}"
 
 
 def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
-    """Return truth, estimate and interval of each number that was told and means the same in both.
+    """Return truth, estimate and interval of each estimated parameter that is defined in both cameras.
 
-    Words, as of how a JPEG stores colour, have no interval. The exposure's truth is that of the median
-    picture.
+    String parameters, such as the chroma subsampling, have no interval. The true exposure is the median over
+    images.
     """
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     camera = truth.cameras[0]
     if fit.get_estimate("sensor.red_response").value is None:
-        camera = _alike(camera)
-    own = {
+        camera = _equalize_noise(camera)
+    true_values = {
         "sensor.exposure_ev": float(np.median([c.sensor.exposure_ev for c in truth.cameras])),
         "twist.spin_rad_s": truth.spin_rad_s,
     }
-    bends = {f"lens.k{i}" for i in range(1, 7)} | {"lens.p1", "lens.p2"}
-    for finding in fit.estimates:
-        name = finding.name
-        actual = own[name] if name in own else value_at(camera, name)
-        other = name in bends and fit.lens is not None and fit.lens.kind != camera.lens.kind
-        told = finding.ci95 is not None or isinstance(finding.value, str)
-        if told and actual is not None and not other:
-            found[name] = {"truth": actual, "value": finding.value}
-            if finding.ci95 is not None:
-                found[name]["ci95"] = list(finding.ci95)
-    return found
+    distortion = {f"lens.k{i}" for i in range(1, 7)} | {"lens.p1", "lens.p2"}
+    for estimate in fit.estimates:
+        name = estimate.name
+        actual = true_values[name] if name in true_values else get_parameter(camera, name)
+        has_other_lens = (
+            name in distortion and fit.lens is not None and fit.lens.kind != camera.lens.kind
+        )
+        is_estimated = estimate.ci95 is not None or isinstance(estimate.value, str)
+        if is_estimated and actual is not None and not has_other_lens:
+            results[name] = {"truth": actual, "value": estimate.value}
+            if estimate.ci95 is not None:
+                results[name]["ci95"] = list(estimate.ci95)
+    return results
 
 
-def _alike(camera: Camera) -> Camera:
-    """Return a camera with the electrons of a sensor that is as noisy, but in all colours alike."""
+def _equalize_noise(camera: Camera) -> Camera:
+    """Return a camera with equal noise in all channels whose mean noise is that of the given camera."""
     sensor = camera.sensor
     red, blue = sensor.red_response / sensor.red_gain, sensor.blue_response / sensor.blue_gain
     electrons, read = compute_green_ratios(np.array([red, 1.0, blue]))
@@ -308,35 +317,35 @@ def _alike(camera: Camera) -> Camera:
     return replace(camera, sensor=replace(sensor, full_well_e=full, read_noise_e=noise))
 
 
-def value_at(camera: Camera, path: str) -> float | str | None:
-    """Return a number or a word of a camera by its dotted path; 0 where that part is left out."""
+def get_parameter(camera: Camera, path: str) -> float | str | None:
+    """Return a number or string of a camera by its dotted path; 0 if that part is missing."""
     value: Any = camera
     for name in path.split("."):
         value = getattr(value, name, 0.0) if value is not None else 0.0
     return value if isinstance(value, int | float | str) else None
 
 
-def summary(cameras: dict[str, Any]) -> dict[str, Any]:
-    """Return of each parameter in how many cameras it was told, how well, and how often rightly sure."""
+def summarize(cameras: dict[str, Any]) -> dict[str, Any]:
+    """Return the number of estimates, median error, interval width and coverage of each parameter."""
     names = sorted({name for camera in cameras.values() for name in camera} - {FAILED})
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in names:
-        told = [camera[name] for camera in cameras.values() if name in camera]
-        numbers = [entry for entry in told if "ci95" in entry]
-        inside = [_holds(entry) for entry in told]
-        errors = [abs(entry["value"] - entry["truth"]) for entry in numbers]
-        widths = [entry["ci95"][1] - entry["ci95"][0] for entry in numbers]
-        found[name] = {
-            "told": len(told),
+        entries = [camera[name] for camera in cameras.values() if name in camera]
+        intervals = [entry for entry in entries if "ci95" in entry]
+        inside = [_is_covered(entry) for entry in entries]
+        errors = [abs(entry["value"] - entry["truth"]) for entry in intervals]
+        widths = [entry["ci95"][1] - entry["ci95"][0] for entry in intervals]
+        results[name] = {
+            "told": len(entries),
             "median_error": float(np.median(errors)) if errors else None,
             "median_width": float(np.median(widths)) if widths else None,
             "covered": estimate_proportion(sum(inside), len(inside)).to_json(),
         }
-    return found
+    return results
 
 
-def _holds(entry: dict[str, Any]) -> bool:
-    """Return whether the interval holds the truth, or the word is the true one."""
+def _is_covered(entry: dict[str, Any]) -> bool:
+    """Return whether the interval contains the truth, or the string is equal to it."""
     if "ci95" not in entry:
         return bool(entry["value"] == entry["truth"])
     return bool(entry["ci95"][0] <= entry["truth"] <= entry["ci95"][1])

@@ -1,12 +1,11 @@
-"""Whether certificates catch what harms labels, and let pass what a camera does.
+"""Sensitivity of label-preservation certificates to harmful changes, and false alarms on camera changes.
 
     python benchmarks/certificate.py [--data DIR] [--pictures N]
 
-Renders dice at 320x320, or takes the pictures of ``--data``, and changes each in every way of
-``saboteurs``. Writes ``certificate.json`` to ``benchmarks/results``: how many pictures, and sets of
-them, were caught and passed, with the two detectors that ship as judges and by what is measured without
-them. The limits are those of the recipe; they were chosen on other renders. Beside it ``certificate.jpg``
-shows the first picture and what each saboteur makes of it.
+Renders dice at 320x320, or reads the images of ``--data``, and applies each change of ``saboteurs``.
+Writes ``certificate.json`` to ``benchmarks/results``: shares of rejected images and sets, with the two
+shipped detectors as verifiers and without verifiers. The limits are those of the recipe, which were chosen
+on other renders. ``certificate.jpg`` shows the first image and all its harmful changes.
 """
 
 from __future__ import annotations
@@ -50,37 +49,45 @@ from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.verifiers import check_verifiers, load_verifiers, resolve_weights
 from sim2cam.seeds import derive_rng
 
-JUDGES = {"task": "dice", "verifier": "dice-verifier"}  # weights that ship, by name of the judge
-OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificate.AGREEMENT_MEASURES}
+VERIFIERS = {"task": "dice", "verifier": "dice-verifier"}  # shipped weights by verifier name
+VERIFIER_MEASURES = {
+    f"{verifier}_{measure}" for verifier in VERIFIERS for measure in certificate.AGREEMENT_MEASURES
+}
 SIDE_PX = 320
 SEED = 600
-SET = 20  # pictures
+SET = 20  # images
 
-Judges = Mapping[str, Verifier]
+Verifiers = Mapping[str, Verifier]
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What is looked at."""
+    """Options of the benchmark."""
 
     data: Path | None = None
-    """A rendered data set, instead of a new one."""
+    """Rendered dataset; default: render a new one."""
     pictures: int = 200
-    """With an object of 12 pixels or more."""
+    """Number of images with an object of at least 12 pixels."""
     work: Path = Path("runs/certificate")
-    """Where the pictures are rendered."""
+    """Folder of the renders."""
 
 
 def main(arguments: Arguments) -> None:
-    """Judge every change of every picture and writes what came of it."""
+    """Certify every change of every image and write the results."""
     cv2.setNumThreads(1)
     limits = load_recipe("dice").adapt.certificate
-    weights = tuple((name, resolve_weights(Path(file))) for name, file in JUDGES.items())
+    weights = tuple((name, resolve_weights(Path(file))) for name, file in VERIFIERS.items())
     check_verifiers(weights)
-    judges = {name: remembering(judge) for name, judge in load_verifiers(weights, "cpu").items()}
-    subjects = pictures_of(_dataset(arguments), arguments.pictures)
+    verifiers = {
+        name: cache_detections(verifier)
+        for name, verifier in load_verifiers(weights, "cpu").items()
+    }
+    subjects = select_subjects(_load_dataset(arguments), arguments.pictures)
     saboteurs, benign = (
-        [judged(name, change, subjects, limits, judges) for name, change in changes.items()]
+        [
+            score_change(name, change, subjects, limits, verifiers)
+            for name, change in changes.items()
+        ]
         for changes in (SABOTEURS, BENIGN)
     )
     facts = {
@@ -94,103 +101,111 @@ def main(arguments: Arguments) -> None:
     }
     write_json(RESULTS / "certificate.json", facts)
     write_sheet(subjects[0], RESULTS / "certificate.jpg")
-    for found in (*saboteurs, *benign):
-        alone = found["failed_without_verifiers"]["value"]
+    for row in (*saboteurs, *benign):
+        share = row["failed_without_verifiers"]["value"]
         print(
-            f"{found['name']:<28} failed {found['failed']['value']:.3f} ({alone:.3f} without judges)  "
-            f"by {found['by']}"
+            f"{row['name']:<28} failed {row['failed']['value']:.3f} ({share:.3f} without verifiers)  "
+            f"by {row['by']}"
         )
 
 
 def write_sheet(subject: Subject, path: Path) -> None:
-    """Write a picture beside what each saboteur makes of it."""
-    changed = [(name, _changed(name, change, 0, subject)) for name, change in SABOTEURS.items()]
+    """Write an image beside each harmful change of it."""
+    changed = [
+        (name, _apply_change(name, change, 0, subject)) for name, change in SABOTEURS.items()
+    ]
     write_contact_sheet(path, [("as rendered", subject.rgb), *changed])
 
 
-def pictures_of(dataset: Dataset, count: int) -> list[Subject]:
-    """Return the first pictures of a data set that have an object that is large enough."""
-    found: list[Subject] = []
+def select_subjects(dataset: Dataset, count: int) -> list[Subject]:
+    """Return the first images of a dataset that have a large enough object."""
+    subjects: list[Subject] = []
     for sample in dataset.samples:
         frame = read_frame(sample)
         assert frame.ids is not None
         subject = Subject(frame.rgb, frame.ids, sample.objects or (), dataset.categories)
-        if subject.large and len(found) < count:
-            found.append(subject)
-    return found
+        if subject.large and len(subjects) < count:
+            subjects.append(subject)
+    return subjects
 
 
-def judged(
+def score_change(
     name: str,
     change: Change,
     subjects: Sequence[Subject],
     limits: CertificateLimits,
-    judges: Judges,
+    verifiers: Verifiers,
 ) -> dict[str, Any]:
-    """Return how many changed pictures fail, how many sets of them, and by which measures."""
+    """Return how many changed images and sets of images fail, and by which measures."""
     start = time.process_time()
-    found = [_certificate(name, change, i, s, limits, judges) for i, s in enumerate(subjects)]
+    certificates = [
+        _certify_change(name, change, i, s, limits, verifiers) for i, s in enumerate(subjects)
+    ]
     seconds = time.process_time() - start
     sets = [
-        DatasetCertificate(limits, dict.fromkeys(judges, ""), tuple(found[first : first + SET]))
-        for first in range(0, len(found) - SET + 1, SET)
+        DatasetCertificate(
+            limits, dict.fromkeys(verifiers, ""), tuple(certificates[first : first + SET])
+        )
+        for first in range(0, len(certificates) - SET + 1, SET)
     ]
     return {
         "name": name,
         "failed": estimate_proportion(
-            sum(bool(one.failed_measures) for one in found), len(found)
+            sum(bool(result.failed_measures) for result in certificates), len(certificates)
         ).to_json(),
         "failed_without_verifiers": estimate_proportion(
-            sum(map(_is_measured, found)), len(found)
+            sum(map(_fails_without_verifiers, certificates)), len(certificates)
         ).to_json(),
         "by": dict(
-            Counter(measure for one in found for measure in one.failed_measures).most_common()
+            Counter(
+                measure for result in certificates for measure in result.failed_measures
+            ).most_common()
         ),
         "sets": len(sets),
-        "sets_failed": sum(one.decision == "failed" for one in sets),
-        "sets_certified": sum(one.decision == "certified" for one in sets),
-        "cpu_ms": 1e3 * seconds / len(found),
+        "sets_failed": sum(result.decision == "failed" for result in sets),
+        "sets_certified": sum(result.decision == "certified" for result in sets),
+        "cpu_ms": 1e3 * seconds / len(certificates),
     }
 
 
-def _is_measured(picture: ImageCertificate) -> bool:
-    """Return whether a picture fails by what is measured without judges."""
-    return not OPINIONS.issuperset(picture.failed_measures)
+def _fails_without_verifiers(image: ImageCertificate) -> bool:
+    """Return whether an image fails by a measure that needs no verifier."""
+    return not VERIFIER_MEASURES.issuperset(image.failed_measures)
 
 
-def remembering(judge: Verifier) -> Verifier:
-    """Return a judge that looks at no picture twice: each is changed in many ways."""
-    seen: dict[bytes, Sequence[Detection]] = {}
+def cache_detections(verifier: Verifier) -> Verifier:
+    """Return a verifier with cached detections: the render of each change is the same."""
+    detections: dict[bytes, Sequence[Detection]] = {}
 
-    def look(rgb: NDArray[np.uint8]) -> Sequence[Detection]:
+    def detect(rgb: NDArray[np.uint8]) -> Sequence[Detection]:
         key = hashlib.sha256(rgb.tobytes()).digest()
-        if key not in seen:
-            seen[key] = judge(rgb)
-        return seen[key]
+        if key not in detections:
+            detections[key] = verifier(rgb)
+        return detections[key]
 
-    return look
+    return detect
 
 
-def _certificate(
+def _certify_change(
     name: str,
     change: Change,
     index: int,
     subject: Subject,
     limits: CertificateLimits,
-    judges: Judges,
+    verifiers: Verifiers,
 ) -> ImageCertificate:
-    after = decode_image(encode_jpeg(_changed(name, change, index, subject), JPEG_QUALITY))
+    after = decode_image(encode_jpeg(_apply_change(name, change, index, subject), JPEG_QUALITY))
     regions = extract_object_regions(subject.objects, subject.ids, subject.rgb.shape)
     pair = ImagePair(subject.rgb, after, regions, subject.ids)
     boxes = [label.box_xyxy for label in subject.objects]
-    return certify(f"{index:06d}", pair, limits, labelled_boxes=boxes, verifiers=judges)
+    return certify(f"{index:06d}", pair, limits, labelled_boxes=boxes, verifiers=verifiers)
 
 
-def _changed(name: str, change: Change, index: int, subject: Subject) -> NDArray[np.uint8]:
+def _apply_change(name: str, change: Change, index: int, subject: Subject) -> NDArray[np.uint8]:
     return change(subject, derive_rng(SEED, f"certificate/{name}", scene_index=index))
 
 
-def _dataset(arguments: Arguments) -> Dataset:
+def _load_dataset(arguments: Arguments) -> Dataset:
     if arguments.data is not None:
         return read_dataset(arguments.data)
     recipe = load_recipe("dice")

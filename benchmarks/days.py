@@ -1,13 +1,12 @@
-"""What fitting a camera and moving looks are worth on photos of another day: equal trainings, both ways.
+"""Benefit of camera fitting and translation on photos of another day, with equal training.
 
     python benchmarks/days.py [--work DIR] [--at-once N] [--minutes M] [--arms NAME ...]
 
-The real dice were photographed on two days. The camera is told and looks are learned from the style photos
-of one day, without their labels, and its development photos tune what was trained, which is scored on all
-other photos of the other day: 210, both ways together. Data, trainings and predictions, one file for each
-way, arm and seed, go to ``--work`` and are resumed, and the scores to ``benchmarks/results/days.json``. With
-``--minutes`` no data set or training is started after that time, with ``--arms`` none of another arm; with
-``--minutes 0`` nothing is made, and what there is is scored.
+The real dice were photographed on two days. Camera fit and transfers use the unlabelled style photos of
+one day, whose development photos tune the detectors. All other photos of the other day are scored: 210
+over both directions. Datasets, training runs and predictions (one file per direction, variant and seed)
+go to ``--work`` and are resumed. Scores go to ``benchmarks/results/days.json``. Nothing is started after
+``--minutes``. ``--arms`` selects variants. ``--minutes 0`` only scores existing results.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from dice import PLAN, splits
+from dice import PLAN, read_splits
 from scoring_log import RESULTS, log_scoring
-from sites import ADAPTED, Site, run_arm
+from sites import ADAPTED, Site, run_variant
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.formats.predictions import DETECTION_ROWS, DIGESTS
@@ -35,76 +34,80 @@ from sim2cam.experiments.ablation import AblationPlan, locate_result, read_job_r
 from sim2cam.experiments.ablation_scores import BASELINE, score_ablation
 
 DAYS = ("20191208", "20191209")
-"""As the names of photos have them."""
-BY_DAY = replace(PLAN, variants=tuple(arm for arm in PLAN.variants if arm.data in ADAPTED))
+"""Dates in the names of the photos."""
+BY_DAY = replace(
+    PLAN, variants=tuple(variant for variant in PLAN.variants if variant.data in ADAPTED)
+)
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What is made now."""
+    """Options of the benchmark."""
 
     work: Path = Path("runs/days")
-    """Data sets and trainings."""
+    """Folder of datasets and training runs."""
     at_once: int = 2
-    """Pictures and trainings side by side, one thread each."""
+    """Images and training runs in parallel, one thread each."""
     minutes: float = 1e9
-    """Start nothing after so many minutes."""
-    arms: tuple[str, ...] = tuple(arm.name for arm in BY_DAY.variants)
-    """What is trained, by names in the table."""
+    """Start nothing after this many minutes."""
+    arms: tuple[str, ...] = tuple(variant.name for variant in BY_DAY.variants)
+    """Variants to train."""
 
 
 def main(arguments: Arguments) -> None:
-    """Make what is missing, seed by seed, and writes the scores of what there is both ways."""
-    if unknown := set(arguments.arms).difference(arm.name for arm in BY_DAY.variants):
-        raise SystemExit(f"--arms: there is no {', '.join(sorted(unknown))}")
+    """Run missing jobs, seed by seed, and write the scores of all results."""
+    if unknown := set(arguments.arms).difference(variant.name for variant in BY_DAY.variants):
+        raise SystemExit(f"--arms: unknown variants: {', '.join(sorted(unknown))}.")
     start = time.monotonic()
-    sites = [site_of(day, splits(), arguments.work) for day in DAYS]
+    sites = [get_site(day, read_splits(), arguments.work) for day in DAYS]
     for seed in BY_DAY.seeds:
-        for arm in BY_DAY.variants:
+        for variant in BY_DAY.variants:
             for site in sites:
                 left = arguments.minutes - (time.monotonic() - start) / 60
-                if arm.name in arguments.arms and left > 0:
-                    one = replace(BY_DAY, seeds=(seed,))
-                    run_arm(one, arm, site, at_once=arguments.at_once, minutes=left)
-    scores = scored(BY_DAY, sites)
+                if variant.name in arguments.arms and left > 0:
+                    seed_plan = replace(BY_DAY, seeds=(seed,))
+                    run_variant(seed_plan, variant, site, at_once=arguments.at_once, minutes=left)
+    scores = score(BY_DAY, sites)
     write_json(
         RESULTS / "days.json",
         {"environment": collect_environment(None, arguments.at_once), **scores},
     )
     log_scoring("by day", scores)
-    for arm in scores["variants"]:
-        print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
+    for variant in scores["variants"]:
+        print(
+            f"{variant['name']:<34} AP50 {variant['ap50']['value']:.3f}  seeds {len(variant['seeds'])}"
+        )
 
 
-def site_of(day: str, captures: RealImageSplits, work: Path) -> Site:
-    """Return the site of a way: to learn on a day, without labels, and be scored on the other.
+def get_site(day: str, captures: RealImageSplits, work: Path) -> Site:
+    """Return the site that adapts to photos of one day, without labels, and is scored on the other day.
 
     Args:
         day: one of ``DAYS``.
         captures: all splits.
-        work: folder of all data sets and trainings.
+        work: folder of all datasets and training runs.
     """
 
-    def apart(photos: Dataset, *, same: bool) -> Dataset:
+    def select_day(photos: Dataset, *, same: bool) -> Dataset:
         return photos.select_by_name(
             s.name for s in photos.samples if (f"_{day}_" in s.name) is same
         )
 
     assert captures.dev is not None
-    photos, other = apart(captures.style, same=False), apart(captures.test, same=False)
+    photos, other = select_day(captures.style, same=False), select_day(captures.test, same=False)
     scored_on = replace(other, samples=(*photos.samples, *other.samples))
-    own = RealImageSplits(
-        apart(captures.style, same=True), scored_on, apart(captures.dev, same=True)
+    splits_by_day = RealImageSplits(
+        select_day(captures.style, same=True), scored_on, select_day(captures.dev, same=True)
     )
-    return Site(own, work / day, work / "shared", work / "predictions" / day)
+    return Site(splits_by_day, work / day, work / "shared", work / "predictions" / day)
 
 
-def scored(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
-    """Return the scores of arms on what all sites are scored on, of trainings that are there for each.
+def score(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
+    """Return the scores of variants over the test photos of all sites; skip runs that a site lacks.
 
     Args:
-        plan: of the trainings.
-        sites: of the ways; no photo is scored in two of them.
+        plan: ablation plan.
+        sites: one for each direction; their test photos are disjoint.
 
     Raises:
         InputError: the baseline has no predictions yet.
@@ -113,24 +116,29 @@ def scored(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
     photos = tuple(sample for site in sites for sample in site.captures.test.samples)
     together = replace(sites[0].captures, test=replace(first, samples=photos))
     with tempfile.TemporaryDirectory() as folder:
-        for arm in plan.variants:
+        for variant in plan.variants:
             for seed in plan.seeds:
-                ways = [
+                results = [
                     read_job_result(
-                        locate_result(site.predictions, arm, seed), arm, plan, site.captures.test
+                        locate_result(site.predictions, variant, seed),
+                        variant,
+                        plan,
+                        site.captures.test,
                     )
                     for site in sites
                 ]
-                whole = [way for way in ways if way is not None]
-                if len(whole) < len(sites):
+                complete = [result for result in results if result is not None]
+                if len(complete) < len(sites):
                     continue
-                found = {
-                    image: boxes for way in whole for image, boxes in way[DETECTION_ROWS].items()
+                detections = {
+                    image: boxes
+                    for result in complete
+                    for image, boxes in result[DETECTION_ROWS].items()
                 }
-                data = [record for way in whole for record in way["data"]]
-                facts = whole[0] | {DETECTION_ROWS: found, "data": data}
-                facts.pop(DIGESTS, None)  # of one way alone, and held against its photos already
-                write_json(locate_result(Path(folder), arm, seed), facts)
+                data = [record for result in complete for record in result["data"]]
+                facts = complete[0] | {DETECTION_ROWS: detections, "data": data}
+                facts.pop(DIGESTS, None)  # valid for one direction only; already checked
+                write_json(locate_result(Path(folder), variant, seed), facts)
         return score_ablation(plan, together, Path(folder), baseline=BASELINE)
 
 

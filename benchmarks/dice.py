@@ -1,11 +1,11 @@
-"""The core ladder on real dice: what each part of the pipeline is worth without a real label.
+"""Ablation study on real dice: the contribution of each pipeline stage without real labels.
 
     python benchmarks/dice.py [--work DIR] [--at-once N] [--minutes M] [--arms NAME ...]
 
-Captures are found in ``$SIM2CAM_REAL/dice``. Data and trainings go to ``--work`` and are resumed;
-predictions, one file for each arm and seed, go to ``benchmarks/results/dice/`` with a sheet of renders
-and what transfers make of them, and the scores to ``benchmarks/results/dice.json``. With ``--minutes`` no training is started after that time, with
-``--arms`` none of another arm; with ``--minutes 0`` nothing is made, and what there is is scored.
+Reads real images from ``$SIM2CAM_REAL/dice``. Datasets and training runs go to ``--work`` and are
+resumed. Writes predictions (one file per variant and seed) and a contact sheet of renders and
+translations to ``benchmarks/results/dice/``, and scores to ``benchmarks/results/dice.json``. No training
+starts after ``--minutes``. ``--arms`` selects variants. ``--minutes 0`` only scores existing results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 from rendering.sheet import write_contact_sheet
-from scoring_log import RESULTS, log_scoring, real_folder
+from scoring_log import RESULTS, locate_real_dataset, log_scoring
 
 from sim2cam import images
 from sim2cam.data.environment import collect_environment
@@ -51,15 +51,19 @@ from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.report.ablation import read_ablation, write_ablation_page
 
 SAME_TIME = 390
-"""Steps of CycleGAN (2.0 CPU-s each) that take the time of the default translator's 3,000 (0.26 CPU-s),
-both on one thread of one busy machine."""
+"""CycleGAN steps (2.0 CPU-s each) that take as long as 3,000 steps of the default translator (0.26 CPU-s each).
+
+Measured with one thread on the same busy machine.
+"""
 
 PLAN = AblationPlan(
     variants=(
         Variant("randomized", (RANDOMIZED,)),
         Variant("randomized + camera fit", (CAMERA,)),
         Variant("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
-        Variant("+ transfer", (RANDOMIZED, "reinhard")),  # not the best one, which ladders choose
+        Variant(
+            "+ transfer", (RANDOMIZED, "reinhard")
+        ),  # not the best transfer, which other ablation studies select
         Variant("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, PSEUDO_LABELLED)),
         Variant("+ translated", (RANDOMIZED, TRANSLATED)),
         Variant("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
@@ -84,99 +88,108 @@ PLAN = AblationPlan(
 )
 
 SHOWN = (RANDOMIZED, "reinhard", TRANSLATED, f"cyclegan-{SAME_TIME}")
-"""Data sets in columns of the sheet, those that are there."""
+"""Datasets that are columns of the contact sheet, if they exist."""
 ROWS, SIDE_PX = 4, 240
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What of the ladder is run now."""
+    """Options of the ablation study."""
 
     work: Path = Path("runs/ladder")
-    """Data sets and trainings."""
+    """Folder of datasets and training runs."""
     at_once: int = 2
-    """Trainings side by side, one thread each."""
+    """Parallel training runs, one thread each."""
     minutes: float = 1e9
-    """Start no training after so many minutes."""
-    arms: tuple[str, ...] = tuple(arm.name for arm in PLAN.variants)
-    """Train these alone."""
+    """Start no training after this many minutes."""
+    arms: tuple[str, ...] = tuple(variant.name for variant in PLAN.variants)
+    """Variants to train."""
 
 
 def main(arguments: Arguments) -> None:
-    """Run what is missing and writes the scores of what is there."""
+    """Run missing training jobs and write the scores of all results."""
     start = time.monotonic()
-    captures = splits()
-    if strangers := set(arguments.arms).difference(arm.name for arm in PLAN.variants):
-        raise SystemExit(f"--arms: there is no {', '.join(sorted(strangers))}")
-    plan = replace(PLAN, variants=tuple(arm for arm in PLAN.variants if arm.name in arguments.arms))
+    captures = read_splits()
+    if unknown := set(arguments.arms).difference(variant.name for variant in PLAN.variants):
+        raise SystemExit(f"--arms: unknown variants: {', '.join(sorted(unknown))}.")
+    plan = replace(
+        PLAN, variants=tuple(variant for variant in PLAN.variants if variant.name in arguments.arms)
+    )
     if arguments.minutes > 0:
-        empty = prepare_data(plan, captures, arguments.work, workers=arguments.at_once)
-        for name, reason in empty.items():
-            print(f"no arm with '{name}' is run: {reason}", flush=True)
+        skipped = prepare_data(plan, captures, arguments.work, workers=arguments.at_once)
+        for name, reason in skipped.items():
+            print(f"Skipping variants with '{name}': {reason}", flush=True)
         plan = replace(
-            plan, variants=tuple(a for a in plan.variants if empty.keys().isdisjoint(a.data))
+            plan,
+            variants=tuple(
+                variant for variant in plan.variants if skipped.keys().isdisjoint(variant.data)
+            ),
         )
     print("\n".join(collect_notes(captures, variant_count=len(plan.variants))), flush=True)
     left = arguments.minutes - (time.monotonic() - start) / 60
-    for done in run_jobs(
+    for job in run_jobs(
         plan, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
     ):
-        print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.name}", flush=True)
+        print(f"{(time.monotonic() - start) / 60:6.1f} min  {job.name}", flush=True)
     scores = score_ablation(PLAN, captures, RESULTS / "dice", baseline=BASELINE)
     facts = {
         "environment": collect_environment(None, arguments.at_once),
-        "planned": [arm.name for arm in PLAN.variants],
+        "planned": [variant.name for variant in PLAN.variants],
         "notes": list(collect_notes(captures, variant_count=len(scores["variants"]))),
         **scores,
     }
     write_json(RESULTS / "dice.json", facts)
     log_scoring("core ladder", scores)
-    there = [name for name in SHOWN if (arguments.work / name / CARD).is_file()]
+    shown = [name for name in SHOWN if (arguments.work / name / CARD).is_file()]
     columns = {
         name: read_dataset(arguments.work / name, with_rejected=is_published(name))
-        for name in there
+        for name in shown
     }
     write_sheet(columns, RESULTS / "dice" / "translations.jpg")
     page = write_ablation_page(
         read_ablation(RESULTS / "dice.json"),
         arguments.work / PAGE_FILE,
-        title="What each part of the pipeline is worth on real dice",
+        title="Contribution of each pipeline stage on real dice",
     )
-    for arm in scores["variants"]:
-        print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
+    for variant in scores["variants"]:
+        print(
+            f"{variant['name']:<34} AP50 {variant['ap50']['value']:.3f}  seeds {len(variant['seeds'])}"
+        )
     print(f"page: {page}")
 
 
 def write_sheet(columns: Mapping[str, Dataset], path: Path) -> None:
-    """Write some renders, each beside what transfers make of it, where there are any of both.
+    """Write a contact sheet of renders beside their translations; write nothing if no image is in all columns.
 
     Args:
-        columns: the data sets, by what is written above their pictures; samples have the renders' names.
-        path: of the picture.
+        columns: datasets by column title; their samples have the names of the renders.
+        path: JPEG file.
     """
     files = [{s.name: s.rgb for s in dataset.samples} for dataset in columns.values()]
-    passed = sorted(set.intersection(*map(set, files))) if len(columns) > 1 else []
-    if not passed:
+    common = sorted(set.intersection(*map(set, files))) if len(columns) > 1 else []
+    if not common:
         return
-    chosen = [passed[i] for i in np.linspace(0, len(passed) - 1, ROWS).astype(int)]
+    selected = [common[i] for i in np.linspace(0, len(common) - 1, ROWS).astype(int)]
     tiles = [
-        (f"{of} {name}", middle(images.read_rgb(named[name])))
-        for name in chosen
-        for of, named in zip(columns, files, strict=True)
+        (f"{title} {name}", crop_center(images.read_rgb(paths[name])))
+        for name in selected
+        for title, paths in zip(columns, files, strict=True)
     ]
     write_contact_sheet(path, tiles, columns=len(columns))
 
 
-def middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the middle square (``WIDTH_PX``, ``WIDTH_PX``, 3) of a picture."""
+def crop_center(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the central square (``SIDE_PX``, ``SIDE_PX``, 3) of an image."""
     top, left = ((side - SIDE_PX) // 2 for side in rgb.shape[:2])
     return np.ascontiguousarray(rgb[top : top + SIDE_PX, left : left + SIDE_PX])
 
 
-def splits() -> RealImageSplits:
-    """Return the splits of the real dice."""
+def read_splits() -> RealImageSplits:
+    """Return the splits of the real dice dataset."""
     names = ("style", "test", "dev", "train")
-    style, test, dev, train = (read_real_images(real_folder("dice") / f"{n}.json") for n in names)
+    style, test, dev, train = (
+        read_real_images(locate_real_dataset("dice") / f"{n}.json") for n in names
+    )
     return RealImageSplits(style, test, dev, train)
 
 

@@ -1,11 +1,11 @@
-"""How quiet drift is when nothing moved, and what it sees of what did.
+"""False alarms and sensitivity of drift detection.
 
     python benchmarks/drift.py [--cameras N]
 
-Hidden cameras, all numbers drawn, take pictures; one thing of each is changed, and they take others.
-The same is done to real photos where ``sim2cam fetch`` or ``$SIM2CAM_REAL`` has them, as far as a photo can be changed
-afterwards. Writes ``drift.json`` to ``benchmarks/results``; what is there already is kept, so that it can
-be stopped and go on.
+Simulated cameras with random, hidden parameters take images, one parameter is changed, and they take
+images again. Real photos from ``sim2cam fetch`` or ``$SIM2CAM_REAL`` are used too, with changes that can
+be applied to a photo. Writes ``drift.json`` to ``benchmarks/results``. Existing parts are kept, so an
+interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import cv2
 import numpy as np
 import tyro
-from calibrate import hidden_numbers, make_photos, recipe_text
+from calibrate import format_recipe, make_photos, sample_camera_factors
 from numpy.typing import NDArray
 
 from sim2cam import images
@@ -50,7 +50,7 @@ Rgb = NDArray[np.uint8]
 Numbers = dict[str, dict[str, Any]]
 
 THEN, POOL, NOW = 20, 20, 8
-"""Pictures that a hidden camera takes then, and again with nothing moved; of a comparison, now."""
+"""Images of a hidden camera at calibration, unchanged images later, and images per comparison."""
 SPLITS = 10
 """Comparisons of a camera with itself."""
 DICE_SPLITS, DICE_THEN, DICE_NOW = 40, 60, 20
@@ -70,62 +70,67 @@ PLANTED: dict[str, tuple[str, ...]] = {
     "focal length +2 %": ("lens",),
     "three quarters of the size": ("camera",),
 }
-"""What is changed, and what of it is to be named: any of these."""
+"""Changes, and the parameters of which at least one must be reported."""
 ON_PHOTOS = [name for name in PLANTED if name not in (
     "red fringes +0.001", "smears before a third", "focal length +2 %",
 )]  # fmt: skip
-"""Those that can be made of a photo; noise is added as that of 1,000 electrons."""
+"""Changes that can be applied to photos; noise is that of 1,000 electrons."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How much is compared."""
+    """Options of the benchmark."""
 
     cameras: int = 4
-    """Hidden cameras."""
+    """Number of hidden cameras."""
     out: Path = Path(__file__).parent / "results"
-    """Folder of the result."""
+    """Folder of the results."""
 
 
 def main(arguments: Arguments) -> None:
-    """Compare, and writes after each part."""
+    """Compare images and write the results after each part."""
     path = arguments.out / "drift.json"
-    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    stored: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     real = locate_data_folder()
     parts: dict[str, Callable[[], Any]] = {}
     if (real / "dice").is_dir():
-        parts["dice"] = partial(dice, real / "dice")
+        parts["dice"] = partial(measure_dice, real / "dice")
     if (real / "gopro_chessboard").is_dir():
-        parts["gopro"] = partial(gopro, real / "gopro_chessboard")
+        parts["gopro"] = partial(measure_gopro, real / "gopro_chessboard")
     for number in range(arguments.cameras):
-        parts[f"camera {number}"] = partial(hidden, number)
-    found = known.get("parts", {})
+        parts[f"camera {number}"] = partial(measure_hidden_camera, number)
+    results = stored.get("parts", {})
     for name, run in parts.items():
-        if name not in found:
-            found[name] = run()
-            write_json(path, {"summary": summary(found), "parts": found})
+        if name not in results:
+            results[name] = run()
+            write_json(path, {"summary": summarize(results), "parts": results})
         print(name, file=sys.stderr, flush=True)
 
 
-def hidden(number: int) -> dict[str, Any]:
-    """Return what is said to have moved of a hidden camera, by what was changed."""
-    numbers, rng = hidden_numbers(derive_rng(number, "hidden camera")), derive_rng(number, "drift")
+def measure_hidden_camera(number: int) -> dict[str, Any]:
+    """Return the parameters reported as drifted for a hidden camera, by change."""
+    numbers, rng = (
+        sample_camera_factors(derive_rng(number, "hidden camera")),
+        derive_rng(number, "drift"),
+    )
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        photos = seen(make_photos(recipe_text(numbers), THEN + POOL, number, root / "then"))
-        fit = fit_of(photos[:THEN], rng)
+        photos = measure_folder(
+            make_photos(format_recipe(numbers), THEN + POOL, number, root / "then")
+        )
+        fit = fit_camera(photos[:THEN], rng)
         pool = photos[THEN:]
-        same = [moved(fit, _some(pool, rng), rng) for _ in range(SPLITS)]
+        same = [list_drifted(fit, _sample_photos(pool, rng), rng) for _ in range(SPLITS)]
         planted = {}
         for place, name in enumerate(PLANTED):
-            recipe = changed_recipe(numbers, name)
+            recipe = make_changed_recipe(numbers, name)
             path = make_photos(recipe, NOW, 1000 + 100 * number + place, root / str(place))
             planted[name] = [list(detect_drift(fit, path, None, rng).drifted)]
     return {"same": same, "planted": planted}
 
 
 _LOW_EXPOSURE = {"kind": "normal", "mean": -0.6, "std": 0.4, "low": -1.9, "high": 0.0}
-"""The exposures that the recipe has by default, all half a stop lower."""
+"""Default exposures of the recipe, half a stop lower."""
 _CHANGES: dict[str, tuple[str, str, Callable[[float], Any]]] = {
     "red +10 %": ("exposure", "red_gain", lambda gain: gain * 1.1),
     "exposure -0.5 stops": ("exposure", "exposure_ev", lambda _: _LOW_EXPOSURE),
@@ -138,74 +143,78 @@ _CHANGES: dict[str, tuple[str, str, Callable[[float], Any]]] = {
     "smears before a third": ("dirt", "coverage", lambda _: 0.33),
     "focal length +2 %": ("view", "fov_rad", lambda fov: fov / 1.02),
 }
-"""Group, factor and its new value."""
+"""Group, factor and function of its new value, by change."""
 
 
-def changed_recipe(numbers: Numbers, name: str) -> str:
-    """Return the recipe of a hidden camera of which one thing is changed."""
+def make_changed_recipe(numbers: Numbers, name: str) -> str:
+    """Return the recipe of a hidden camera with one change."""
     if name not in _CHANGES:
-        return recipe_text(numbers, (480, 360))
+        return format_recipe(numbers, (480, 360))
     changed = deepcopy(numbers)
     group, factor, change = _CHANGES[name]
     factors = changed.setdefault(group, {"loss": 0.4} if group == "dirt" else {})
     factors[factor] = change(factors.get(factor, 0.0))
-    return recipe_text(changed)
+    return format_recipe(changed)
 
 
-def dice(root: Path) -> dict[str, Any]:
-    """Return what is said to have moved of the phone that took the dice; no label is read."""
+def measure_dice(root: Path) -> dict[str, Any]:
+    """Return the parameters reported as drifted for the phone of the dice dataset; no label is read."""
     names = sorted(
-        one["file_name"] for one in json.loads((root / "style.json").read_text())["images"]
+        image["file_name"] for image in json.loads((root / "style.json").read_text())["images"]
     )
     rng = derive_rng(0, "drift of dice")
     days = [[root / name for name in names if f"_2019120{day}_" in name] for day in (8, 9)]
     with tempfile.TemporaryDirectory() as folder:
-        by_day = [seen(_linked(day, Path(folder, str(i)))) for i, day in enumerate(days)]
+        by_day = [
+            measure_folder(_link_photos(day, Path(folder, str(i)))) for i, day in enumerate(days)
+        ]
         photos = [photo for day in by_day for photo in day]
         same = []
         for _ in range(DICE_SPLITS):
             order = [photos[i] for i in rng.permutation(len(photos))]
             now = order[DICE_THEN : DICE_THEN + DICE_NOW]
-            same.append(moved(fit_of(order[:DICE_THEN], rng), now, rng))
-        halves = [moved(fit_of(day[:40], rng), day[40:], rng) for day in by_day]
-        other = [moved(fit_of(a, rng), b, rng) for a, b in (by_day, by_day[::-1])]
+            same.append(list_drifted(fit_camera(order[:DICE_THEN], rng), now, rng))
+        halves = [list_drifted(fit_camera(day[:40], rng), day[40:], rng) for day in by_day]
+        other = [list_drifted(fit_camera(a, rng), b, rng) for a, b in (by_day, by_day[::-1])]
         planted: dict[str, list[list[str]]] = {}
         for name in ("written again, else as it was", *ON_PHOTOS):
             planted[name] = []
             for day, paths in zip(by_day, days, strict=True):
-                drawn = rng.permutation(len(day)).tolist()
-                then = fit_of([day[i] for i in drawn[:40]], rng)
+                order = rng.permutation(len(day)).tolist()
+                then = fit_camera([day[i] for i in order[:40]], rng)
                 place = Path(folder, f"{name} {len(planted[name])}")
-                _change_photos([paths[i] for i in drawn[40:60]], name, place, rng)
+                _change_photos([paths[i] for i in order[40:60]], name, place, rng)
                 planted[name].append(list(detect_drift(then, place, None, rng).drifted))
     return {"same": same, "halves of a day": halves, "other day": other, "planted": planted}
 
 
-def gopro(root: Path) -> dict[str, Any]:
-    """Return p-value and move of the lens between random halves of photos of a chessboard."""
+def measure_gopro(root: Path) -> dict[str, Any]:
+    """Return p-value and shift of the lens between random halves of chessboard photos."""
     rng = derive_rng(0, "drift of gopro")
     captures = next(iter(group_by_camera(list_photo_files(root)[0]).values()))
     photos = [
-        p for p in measure_photos(captures, None, _silent)[0] if p.board_detection is not None
+        p
+        for p in measure_photos(captures, None, _ignore_progress)[0]
+        if p.board_detection is not None
     ]
-    found = []
+    results = []
     for _ in range(GOPRO_SPLITS):
         order = [photos[i] for i in rng.permutation(len(photos))]
         half = len(order) // 2
-        fit = fit_of(order[:half], rng)
-        change = compare_lens(fit, _sightings(order[half:]), (fit.width, fit.height), rng)
-        found.append({"p_value": change.p_value, "shift_px": change.shift})
-    return {"same": found}
+        fit = fit_camera(order[:half], rng)
+        change = compare_lens(fit, _list_detections(order[half:]), (fit.width, fit.height), rng)
+        results.append({"p_value": change.p_value, "shift_px": change.shift})
+    return {"same": results}
 
 
-def seen(folder: Path) -> list[PhotoMeasurements]:
-    """Return what is seen in the photos of a folder."""
-    return measure_photos(list_photo_files(folder)[0], None, _silent)[0]
+def measure_folder(folder: Path) -> list[PhotoMeasurements]:
+    """Measure the photos of a folder."""
+    return measure_photos(list_photo_files(folder)[0], None, _ignore_progress)[0]
 
 
-def fit_of(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> CameraFit:
-    """Return as much of a camera's fit as drift makes use of."""
-    header, sightings = photos[0].header, _sightings(photos)
+def fit_camera(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> CameraFit:
+    """Return the part of a camera fit that drift detection uses."""
+    header, sightings = photos[0].header, _list_detections(photos)
     size = (header.width, header.height)
     try:
         lens = fit_lens(sightings, size, rng) if len(sightings) >= MIN_BOARD_PHOTOS else None
@@ -223,63 +232,63 @@ def fit_of(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> Cam
     )
 
 
-def moved(
+def list_drifted(
     fit: CameraFit, photos: Sequence[PhotoMeasurements], rng: np.random.Generator
 ) -> list[str]:
-    """Return the names of what is said to have moved."""
+    """Return the names of drifted parameters."""
     changes = compare_photos(fit, photos, (fit.width, fit.height), rng)
     return [change.name for change in changes if change.status == "drifted"]
 
 
-def summary(parts: dict[str, Any]) -> dict[str, Any]:
-    """Return counts: of false alarms, and of what was planted and named."""
+def summarize(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return counts of false alarms and of detected changes."""
     rendered = [part for name, part in parts.items() if name.startswith("camera")]
-    found: dict[str, Any] = {"rendered": _counts(rendered)} if rendered else {}
+    results: dict[str, Any] = {"rendered": _count_reports(rendered)} if rendered else {}
     if "dice" in parts:
-        found["dice"] = _counts([parts["dice"]]) | {
-            name: _alarms(parts["dice"][name]) for name in ("halves of a day", "other day")
+        results["dice"] = _count_reports([parts["dice"]]) | {
+            name: _count_alarms(parts["dice"][name]) for name in ("halves of a day", "other day")
         }
     if "gopro" in parts:
-        p_values = [one["p_value"] for one in parts["gopro"]["same"]]
+        p_values = [split["p_value"] for split in parts["gopro"]["same"]]
         alarms = sum(p <= 0.05 for p in p_values)
-        found["gopro"] = {"same": {"trials": len(p_values), "alarms": alarms}}
-    return found
+        results["gopro"] = {"same": {"trials": len(p_values), "alarms": alarms}}
+    return results
 
 
-def _counts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _count_reports(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     planted: dict[str, Any] = {}
     for name in dict.fromkeys(name for part in parts for name in part["planted"]):
-        said = [names for part in parts for names in part["planted"][name]]
-        sought = set(PLANTED.get(name, ()))
+        reports = [names for part in parts for names in part["planted"][name]]
+        expected = set(PLANTED.get(name, ()))
         planted[name] = {
-            "trials": len(said),
-            "found": sum(bool(sought & set(names)) for names in said),
-            "others": float(np.mean([len(set(names) - sought) for names in said])),
+            "trials": len(reports),
+            "found": sum(bool(expected & set(names)) for names in reports),
+            "others": float(np.mean([len(set(names) - expected) for names in reports])),
         }
-    return {"same": _alarms([s for part in parts for s in part["same"]]), "planted": planted}
+    return {"same": _count_alarms([s for part in parts for s in part["same"]]), "planted": planted}
 
 
-def _alarms(said: Sequence[Sequence[str]]) -> dict[str, Any]:
-    names = sorted({name for one in said for name in one})
-    return {"trials": len(said), "alarms": sum(map(bool, said)), "named": names}
+def _count_alarms(reports: Sequence[Sequence[str]]) -> dict[str, Any]:
+    names = sorted({name for names in reports for name in names})
+    return {"trials": len(reports), "alarms": sum(map(bool, reports)), "named": names}
 
 
 def _change_photos(
     paths: Sequence[Path], name: str, folder: Path, rng: np.random.Generator
 ) -> None:
-    """Write photos of which one thing is changed, else as they were."""
+    """Write photos with one change, at their original JPEG quality unless that is the change."""
     for path in paths:
         header, rgb = images.read_header(path), images.read_rgb(path)
         quality = estimate_jpeg_quality(header) or 95
         lower = 15 if name == "JPEG quality -15" else 0
         data = images.encode_jpeg(
-            _changed(rgb, name, rng), quality - lower, header.subsampling or "444"
+            _change_light(rgb, name, rng), quality - lower, header.subsampling or "444"
         )
         write_bytes(folder / f"{path.stem}.jpg", data)
 
 
-def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
-    """Return a photo (h, w, 3) of which one thing is changed in its light."""
+def _change_light(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
+    """Return a photo (h, w, 3) with one change of its linear light."""
     if name == "three quarters of the size":
         return np.asarray(cv2.resize(rgb, None, fx=0.75, fy=0.75, interpolation=cv2.INTER_AREA))
     light = decode_levels(rgb)
@@ -301,23 +310,25 @@ def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
     return np.asarray(encode_levels(light).round().clip(0, 255), np.uint8)
 
 
-def _some(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> list[PhotoMeasurements]:
+def _sample_photos(
+    photos: Sequence[PhotoMeasurements], rng: np.random.Generator
+) -> list[PhotoMeasurements]:
     return [photos[i] for i in rng.choice(len(photos), NOW, replace=False)]
 
 
-def _sightings(photos: Sequence[PhotoMeasurements]) -> list[BoardDetection]:
+def _list_detections(photos: Sequence[PhotoMeasurements]) -> list[BoardDetection]:
     return [photo.board_detection for photo in photos if photo.board_detection is not None]
 
 
-def _linked(paths: Sequence[Path], folder: Path) -> Path:
-    """Return a folder with links to photos."""
+def _link_photos(paths: Sequence[Path], folder: Path) -> Path:
+    """Return a new folder of links to photos."""
     folder.mkdir()
     for path in paths:
         (folder / path.name).symlink_to(path)
     return folder
 
 
-def _silent(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     pass
 
 

@@ -1,10 +1,10 @@
-"""How far renders of dice look from real photos, step by step of the camera, before and after its fit.
+"""Stage-wise domain gap between renders of dice and real photos, before and after the camera fit.
 
     python benchmarks/gap.py [--scenes N] [--workers N]
 
-Captures are found in ``$SIM2CAM_REAL/dice``; no label is read. ``style.json`` tells the camera, the
-photos of ``dev.json``, which tell it nothing, are what renders are held against. Both recipes draw the
-same scenes and differ in their cameras alone. Writes ``benchmarks/results/gap.json``.
+Reads real images from ``$SIM2CAM_REAL/dice``; no label is read. The camera is fitted to the photos of
+``style.json``. Renders are compared with the photos of ``dev.json``. Both recipes render the same scenes
+with different cameras. Writes ``benchmarks/results/gap.json``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
@@ -29,27 +29,27 @@ SEED = 200
 
 @dataclass(frozen=True)
 class Arguments:
-    """How much is rendered."""
+    """Options of the benchmark."""
 
     scenes: int = 40
-    """Of each recipe."""
+    """Scenes per recipe."""
     workers: int = 1
-    """Processes."""
+    """Number of processes."""
 
 
 def main(arguments: Arguments) -> None:
-    """Measure the gap of both recipes."""
-    captures = read_real_images(real_folder("dice") / "dev.json")
-    recipes = {"as drawn": load_recipe("dice"), "fitted": fitted_recipe()}
-    ladders = measure_stage_gaps(
+    """Measure the stage-wise gap of both recipes."""
+    captures = read_real_images(locate_real_dataset("dice") / "dev.json")
+    recipes = {"as drawn": load_recipe("dice"), "fitted": fit_recipe()}
+    stage_gaps = measure_stage_gaps(
         list(recipes.values()),
         captures,
         count=arguments.scenes,
         seed=SEED,
         workers=arguments.workers,
-        progress=lambda done, total: None,
+        progress=lambda _done, _total: None,
     )
-    for name, steps in zip(recipes, ladders, strict=True):
+    for name, steps in zip(recipes, stage_gaps, strict=True):
         for step in steps:
             print(f"{name:<9} {step.stage:<11} {step.gap.sliced_wasserstein.value:.3f}", flush=True)
     facts: dict[str, Any] = {
@@ -58,19 +58,19 @@ def main(arguments: Arguments) -> None:
             "captures": len(captures.samples),
             "scenes": arguments.scenes,
             "seed": SEED,
-            "intervals": "95 %, bootstrap over pictures",
+            "intervals": "95 %, bootstrap over images",
         },
         "cameras": [
             {"name": name, "stages": [step.to_json() for step in steps]}
-            for name, steps in zip(recipes, ladders, strict=True)
+            for name, steps in zip(recipes, stage_gaps, strict=True)
         ],
     }
     write_json(RESULTS / "gap.json", facts)
 
 
-def fitted_recipe() -> Recipe:
-    """Return dice as the camera of the style photos would see them."""
-    photos = read_real_images(real_folder("dice") / "style.json")
+def fit_recipe() -> Recipe:
+    """Return the recipe dice with the camera fitted to the style photos."""
+    photos = read_real_images(locate_real_dataset("dice") / "style.json")
     with tempfile.TemporaryDirectory() as folder:
         return load_recipe(write_camera_recipe("dice", photos, Path(folder), SEED))
 

@@ -1,17 +1,17 @@
-"""What fitting a camera and translating are worth on hidden cameras: equal trainings, scored on each.
+"""Benefit of camera fitting and translation on hidden cameras, with equal training.
 
     python benchmarks/hidden.py [--cameras N ...] [--arms NAME ...] [--work DIR] [--at-once N] [--minutes M]
 
-Three cameras, none of them the stand-in that ships: lens, sensor, tone, table and light of each are drawn
-from a seed. They take path-traced pictures, so that there is a gap between these and what is trained on:
-60 without labels, from which each camera is told and looks are learned, and 200 that are scored. Pictures,
-data and trainings go to ``--work`` and are resumed; the scores go to ``benchmarks/results/hidden.json``, in
-which cameras that are not measured now stay as they were. With ``--minutes`` no picture set, data set or
-training is started after that time, with ``--arms`` none of another arm; what there is is scored.
+Lens, sensor, tone, table and light of three cameras are sampled from a seed; none is the shipped stand-in
+camera. Their images are path-traced, so that there is a gap to the rasterized training images: 60
+unlabelled images for camera fits and translators, and 200 test images. Images, datasets and training runs
+go to ``--work`` and are resumed. Scores go to ``benchmarks/results/hidden.json``, which keeps the results
+of other cameras. Nothing is started after ``--minutes``. ``--arms`` selects variants. Existing results
+are always scored.
 
-Each picture takes about 17 s of one core, and 3 s where ``DRJIT_LIBLLVM_PATH`` names a library of LLVM 19 or
-later; each data set about ten minutes, each translator twenty, and each training ten: renders with cameras as
-drawn are made and trained on once for all three. Needs ``pip install "sim2cam[reference]"``.
+An image takes about 17 s of one core, or 3 s if ``DRJIT_LIBLLVM_PATH`` names LLVM 19 or later. A dataset
+takes about ten minutes, a translator twenty, a training run ten. Renders with sampled cameras and their
+training are shared by the three cameras. Needs ``pip install "sim2cam[reference]"``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import tyro
-from calibrate import hidden_numbers, recipe_text
+from calibrate import format_recipe, sample_camera_factors
 from dice import PLAN
 from make_standin import SAMPLES, make_sets
 from scoring_log import RESULTS
-from sites import ADAPTED, Site, run_arm
+from sites import ADAPTED, Site, run_variant
 
 from sim2cam import images
 from sim2cam.data.environment import collect_environment
@@ -49,89 +49,95 @@ from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.seeds import derive_rng
 
 CAMERAS = 3
-PICTURES = {"style": 60, "test": 200}
+IMAGE_COUNTS = {"style": 60, "test": 200}
 SIZE_PX = (384, 384)
 STANDIN = Path(__file__).with_name("standin.toml")
 HIDDEN = replace(
-    PLAN, variants=tuple(arm for arm in PLAN.variants if arm.data in ADAPTED), seeds=(0,)
+    PLAN,
+    variants=tuple(variant for variant in PLAN.variants if variant.data in ADAPTED),
+    seeds=(0,),
 )
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What is made now."""
+    """Options of the benchmark."""
 
     cameras: tuple[int, ...] = tuple(range(CAMERAS))
-    """Of which cameras, by their numbers."""
+    """Numbers of the cameras."""
     work: Path = Path("runs/hidden")
-    """Pictures, data sets and trainings."""
+    """Folder of images, datasets and training runs."""
     at_once: int = 2
-    """Pictures and trainings side by side, one thread each."""
+    """Images and training runs in parallel, one thread each."""
     minutes: float = 1e9
-    """Start nothing after so many minutes."""
-    arms: tuple[str, ...] = tuple(arm.name for arm in HIDDEN.variants)
-    """What is trained, by names in the table."""
+    """Start nothing after this many minutes."""
+    arms: tuple[str, ...] = tuple(variant.name for variant in HIDDEN.variants)
+    """Variants to train."""
     out: Path = RESULTS
     """Folder of the results."""
 
 
 def main(arguments: Arguments, plan: AblationPlan = HIDDEN) -> None:
-    """Make what is missing, camera by camera, and writes the scores of what there is of each."""
-    if strangers := set(arguments.cameras).difference(range(CAMERAS)):
-        raise SystemExit(f"--cameras: there is no {', '.join(map(str, sorted(strangers)))}")
-    if unknown := set(arguments.arms).difference(arm.name for arm in plan.variants):
-        raise SystemExit(f"--arms: there is no {', '.join(sorted(unknown))}")
+    """Run missing jobs of each camera and write the scores of all results."""
+    if unknown := set(arguments.cameras).difference(range(CAMERAS)):
+        raise SystemExit(f"--cameras: unknown cameras: {', '.join(map(str, sorted(unknown)))}.")
+    if unknown := set(arguments.arms).difference(variant.name for variant in plan.variants):
+        raise SystemExit(f"--arms: unknown variants: {', '.join(sorted(unknown))}.")
     start = time.monotonic()
 
-    def left() -> float:
+    def remaining_minutes() -> float:
         return arguments.minutes - (time.monotonic() - start) / 60
 
     for number in arguments.cameras:
         root = arguments.work / f"camera-{number}"
-        if left() > 0:
-            make_pictures(number, root / "photos", arguments.at_once)
-            site = site_of(root)
-            for arm in plan.variants:
-                if arm.name in arguments.arms and left() > 0:
-                    run_arm(plan, arm, site, at_once=arguments.at_once, minutes=left())
+        if remaining_minutes() > 0:
+            make_images(number, root / "photos", arguments.at_once)
+            site = get_site(root)
+            for variant in plan.variants:
+                if variant.name in arguments.arms and remaining_minutes() > 0:
+                    run_variant(
+                        plan, variant, site, at_once=arguments.at_once, minutes=remaining_minutes()
+                    )
         if not any((root / PREDICTIONS_FOLDER).glob("*.json.gz")):
-            continue  # nothing is scored yet: what was measured before stays
-        made = {
+            continue  # without predictions, keep earlier results
+        measured = {
             "camera": number,
             "environment": collect_environment(None, arguments.at_once),
-            **scored(plan, number, site_of(root)),
+            **score(plan, number, get_site(root)),
         }
-        write_measured(arguments.out / "hidden.json", made)
-        print(f"camera {number}: {_words(made)}", flush=True)
+        write_measured(arguments.out / "hidden.json", measured)
+        print(f"camera {number}: {_format_scores(measured)}", flush=True)
 
 
-def write_measured(path: Path, made: dict[str, Any]) -> None:
-    """Write what was measured of a camera beside what is known of the others."""
+def write_measured(path: Path, measured: dict[str, Any]) -> None:
+    """Write the results of a camera; keep those of the other cameras."""
     before = json.loads(path.read_text(encoding="utf-8"))["cameras"] if path.is_file() else []
-    found = {one["camera"]: one for one in (*before, made)}
-    protocol = {"images": PICTURES, "size_px": SIZE_PX, "paths": SAMPLES}
-    write_json(path, {"protocol": protocol, "cameras": [found[one] for one in sorted(found)]})
+    results = {result["camera"]: result for result in (*before, measured)}
+    protocol = {"images": IMAGE_COUNTS, "size_px": SIZE_PX, "paths": SAMPLES}
+    write_json(
+        path, {"protocol": protocol, "cameras": [results[number] for number in sorted(results)]}
+    )
 
 
-def make_pictures(number: int, folder: Path, at_once: int) -> None:
-    """Make the captures of a hidden camera, as far as they are missing."""
+def make_images(number: int, folder: Path, at_once: int) -> None:
+    """Render the missing images of a hidden camera."""
     path = folder.with_name("hidden.toml")
-    write_bytes(path, hidden_recipe(number).encode())
-    make_sets(load_recipe(str(path)), number, PICTURES, folder, at_once=at_once)
+    write_bytes(path, format_hidden_recipe(number).encode())
+    make_sets(load_recipe(str(path)), number, IMAGE_COUNTS, folder, at_once=at_once)
 
 
-def hidden_recipe(number: int) -> str:
-    """Return the recipe of a hidden camera, and of the table and the light that are usual where it is."""
-    numbers = hidden_numbers(derive_rng(number, "hidden stand-in"))
-    for group, factors in habits(derive_rng(number, "hidden stand-in/habits")).items():
+def format_hidden_recipe(number: int) -> str:
+    """Return the recipe of a hidden camera with its usual table and light."""
+    numbers = sample_camera_factors(derive_rng(number, "hidden stand-in"))
+    for group, factors in sample_habits(derive_rng(number, "hidden stand-in/habits")).items():
         numbers[group] = numbers.get(group, {}) | factors
-    return recipe_text(numbers, SIZE_PX, STANDIN)
+    return format_recipe(numbers, SIZE_PX, STANDIN)
 
 
-def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
-    """Return the factors, by group, of where a camera is used: narrow ranges around what is drawn."""
+def sample_habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+    """Sample the factors of a camera's place of use, by group: narrow ranges around random values."""
 
-    def near(low: float, high: float, half: float) -> dict[str, Any]:
+    def sample_range(low: float, high: float, half: float) -> dict[str, Any]:
         middle = rng.uniform(low, high)
         return {"kind": "uniform", "low": middle - half, "high": middle + half}
 
@@ -140,16 +146,16 @@ def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
         "view": {"die_px": {"kind": "uniform", "low": 30.0, "high": 60.0}},
         "table": {
             "family": str(rng.choice(["wood", "fbm", "value", "stains"])),
-            "hue": near(0.05, 0.95, 0.04),
-            "saturation": near(0.1, 0.6, 0.1),
-            "value": near(0.3, 0.8, 0.1),
+            "hue": sample_range(0.05, 0.95, 0.04),
+            "saturation": sample_range(0.1, 0.6, 0.1),
+            "value": sample_range(0.3, 0.8, 0.1),
         },
-        "light": {"sky_level": near(0.1, 0.5, 0.05), "warmth": near(-0.4, 0.5, 0.15)},
+        "light": {"sky_level": sample_range(0.1, 0.5, 0.05), "warmth": sample_range(-0.4, 0.5, 0.15)},
         "lamp": {
-            "level": near(0.8, 2.2, 0.3),
-            "elevation_rad": near(0.6, 1.2, 0.15),
-            "radius_rad": near(0.1, 0.4, 0.05),
-            "warmth": near(-0.2, 0.5, 0.15),
+            "level": sample_range(0.8, 2.2, 0.3),
+            "elevation_rad": sample_range(0.6, 1.2, 0.15),
+            "radius_rad": sample_range(0.1, 0.4, 0.05),
+            "warmth": sample_range(-0.2, 0.5, 0.15),
         },
         "exposure": {
             "exposure_ev": {
@@ -160,46 +166,49 @@ def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def site_of(root: Path) -> Site:
-    """Return the site of a camera, whose captures are there, by the folder of all that is its own."""
+def get_site(root: Path) -> Site:
+    """Return the site of a camera from its folder."""
     captures = split_real_images(root / "photos", origin="stand-in")
     return Site(captures, root, root.with_name("shared"), root / PREDICTIONS_FOLDER)
 
 
-def scored(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
-    """Return the scores of a camera's arms, and how well the looks of their renders are told from its own."""
-    own = imprints_of(site.captures.style)
+def score(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
+    """Return the scores of a camera's variants and the ISP-feature gaps of their renders."""
+    reference_features = extract_features(site.captures.style)
     places = {
-        arm.name: site.folder_of(arm) / arm.data[-1]
-        for arm in plan.variants
-        if not arm.fine_tuning_data
+        variant.name: site.get_folder(variant) / variant.data[-1]
+        for variant in plan.variants
+        if not variant.fine_tuning_data
     }
-    made = {name: read_dataset(place) for name, place in places.items() if place.is_dir()}
+    measured = {name: read_dataset(place) for name, place in places.items() if place.is_dir()}
     gaps = {
-        name: compare_isp_features(own, imprints_of(pictures), number)
-        for name, pictures in made.items()
-        if pictures.samples  # else a translator has passed none
+        name: compare_isp_features(reference_features, extract_features(pictures), number)
+        for name, pictures in measured.items()
+        if pictures.samples  # empty if a translator passed no image
     }
     return {
         **score_ablation(plan, site.captures, site.predictions, baseline=BASELINE),
         "isp_gaps": {
-            arm: {step: gap.to_json() for step, gap in found.items()} for arm, found in gaps.items()
+            name: {stage: gap.to_json() for stage, gap in stages.items()}
+            for name, stages in gaps.items()
         },
     }
 
 
-def imprints_of(pictures: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the imprints (n, ...) of the first pictures, as many as there are without labels."""
+def extract_features(pictures: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the ISP features (n, ...) of the first images; n is at most the number of unlabelled images."""
     return np.array(
         [
             extract_isp_features(images.read_rgb(s.rgb))
-            for s in islice(pictures.samples, PICTURES["style"])
+            for s in islice(pictures.samples, IMAGE_COUNTS["style"])
         ]
     )
 
 
-def _words(found: Mapping[str, Any]) -> str:
-    return ", ".join(f"{arm['name']} AP50 {arm['ap50']['value']:.3f}" for arm in found["variants"])
+def _format_scores(scores: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{variant['name']} AP50 {variant['ap50']['value']:.3f}" for variant in scores["variants"]
+    )
 
 
 if __name__ == "__main__":

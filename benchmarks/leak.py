@@ -1,8 +1,8 @@
-"""Whether memory grows: thousands of frames of ever new scenes, meshes, textures and sizes, in one process.
+"""Memory growth over thousands of frames with new scenes, meshes, textures and sizes in one process.
 
     python benchmarks/leak.py [--frames N]
 
-Writes ``leak.json`` and ``leak.png`` to ``benchmarks/results``, anew with each point of the curve.
+Writes ``leak.json`` and ``leak.png`` to ``benchmarks/results`` after each point of the curve.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from sim2cam.render.rasterizer import get_rasterizer
 
 CHANNELS: tuple[ChannelName, ...] = ("depth", "ids", "parts", "normals", "coordinates")
 VIEWS = 8
-"""Frames of a scene."""
+"""Frames per scene."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How long memory is watched."""
+    """Options of the benchmark."""
 
     frames: int = 20_000
-    """How many are taken."""
+    """Number of frames."""
     out: Path = Path(__file__).parent / "results"
     """Folder of the results."""
 
 
 def main(arguments: Arguments) -> None:
-    """Watch, writes and prints."""
+    """Measure memory; write and print the results."""
     recipe = load_recipe("dice")
     recipe = replace(recipe, render=replace(recipe.render, views=VIEWS, channels=CHANNELS))
     facts = collect_environment(get_rasterizer().name, 1)
-    for found in watch_memory(recipe, arguments.frames):
+    for curve in watch_memory(recipe, arguments.frames):
         sizes = [f"{width}x{height}" for width, height in SIZES_PX]
-        write_json(arguments.out / "leak.json", {"environment": facts, "sizes": sizes, **found})
-        draw_curve(found["memory_mb"], arguments.out / "leak.png")
-        print(f"{found['frames']} frames: {found['end_mb']:.0f} MB", file=sys.stderr, flush=True)
+        write_json(arguments.out / "leak.json", {"environment": facts, "sizes": sizes, **curve})
+        draw_curve(curve["memory_mb"], arguments.out / "leak.png")
+        print(f"{curve['frames']} frames: {curve['end_mb']:.0f} MB", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""BOP's Linemod-Occluded from its meshes alone: boxes and poses of a detector that has seen no photo.
+"""Boxes and poses of BOP's Linemod-Occluded, from training on renders of its meshes only.
 
     python benchmarks/lmo.py [--work DIR] [--device cuda] [--workers N]
 
-It runs the commands that people type: ``render lmo``, ``train lmo --backgrounds``, both once more for two trainings that
-go on from there, ``tune`` by renders that no training saw, ``bench --poses``, once more with ``--refine``, and ``compare``
-for what that is worth. Objects are also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
-photos, which choose nothing, are found in ``$SIM2CAM_REAL/lmo``. Data and trainings go to ``--work`` and are
-resumed; a training whose weights are there, as of another machine, is not done again. The scores go to
-``benchmarks/results/lmo.json``, and the weights to those that ship.
+Runs the public commands: ``render lmo``, ``train lmo --backgrounds``, two further trainings from these
+weights, ``tune`` on renders of their own, ``bench --poses`` without and with ``--refine``, and ``compare``
+of both. Renders of other recipes are background images (docs/decisions/0058-other-backdrops.md). Meshes
+and the 200 test photos, which select nothing, are read from ``$SIM2CAM_REAL/lmo``. Datasets and training
+runs go to ``--work`` and are resumed; existing weights, such as those of another machine, are kept. Writes
+``benchmarks/results/lmo.json`` and the shipped weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
@@ -33,141 +33,158 @@ from sim2cam.learn.weight_file import get_card_path, load_card
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS
 
 HERE = Path(__file__).parent
-OTHERS = ("cards", "cubes", "dice-rooms", "fasteners", "groceries", "twisty")
+OTHER_RECIPES = ("cards", "cubes", "dice-rooms", "fasteners", "groceries", "twisty")
 
 
 @dataclass(frozen=True)
 class Renders:
-    """Pictures of one recipe."""
+    """Images of one recipe."""
 
     recipe: str
     count: int
     seed: int
 
 
-def _behind(count: int) -> tuple[Renders, ...]:
-    """Return the pictures behind objects: of each other recipe so many, and of heaps three times as many."""
-    others = tuple(Renders(recipe, count, seed=2) for recipe in OTHERS)
+def _list_backgrounds(count: int) -> tuple[Renders, ...]:
+    """Return the background images: ``count`` of each other recipe, and three times as many of heaps."""
+    others = tuple(Renders(recipe, count, seed=2) for recipe in OTHER_RECIPES)
     return (*others, Renders(str(HERE / "heap.toml"), 3 * count, seed=2))
 
 
 @dataclass(frozen=True)
 class Training:
-    """What is learned, from what, and before what."""
+    """A training run.
+
+    Attributes:
+        name: folder of the run.
+        recipe: recipe of the training.
+        data: labelled renders.
+        backgrounds: background images.
+        changes: command-line options.
+    """
 
     name: str
     recipe: str
     data: tuple[Renders, ...]
-    behind: tuple[Renders, ...]
+    backgrounds: tuple[Renders, ...]
     changes: tuple[str, ...] = ()
-    """Arguments by which it differs from the recipe."""
 
 
-COLLAGES = str(HERE / "collages.toml")
-APART_AND_CROWDED = (
+DEAD_LEAVES = str(HERE / "collages.toml")
+SEPARATE_AND_CROWDED = (
     Renders("lmo", 1600, seed=21),
     Renders(str(HERE / "crowds.toml"), 784, seed=1),
 )
 
 TRAININGS = (
-    Training("first", "lmo", (Renders("lmo", 2880, seed=1),), _behind(64)),
-    Training("second", COLLAGES, APART_AND_CROWDED, _behind(32)),
-    Training("third", COLLAGES, APART_AND_CROWDED, _behind(32), ("--steps", "2000", "--seed", "1")),
+    Training("first", "lmo", (Renders("lmo", 2880, seed=1),), _list_backgrounds(64)),
+    Training("second", DEAD_LEAVES, SEPARATE_AND_CROWDED, _list_backgrounds(32)),
+    Training(
+        "third",
+        DEAD_LEAVES,
+        SEPARATE_AND_CROWDED,
+        _list_backgrounds(32),
+        ("--steps", "2000", "--seed", "1"),
+    ),
 )
-"""Each goes on from the weights of the one before."""
-UNSEEN = (Renders("lmo", 100, seed=31), Renders(str(HERE / "crowds.toml"), 50, seed=31))
-"""By which the last weights are tuned."""
+"""Each run starts from the weights of the previous one."""
+TUNING_RENDERS = (Renders("lmo", 100, seed=31), Renders(str(HERE / "crowds.toml"), 50, seed=31))
+"""Renders for tuning the final weights."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Where it is made, and by what."""
+    """Options of the benchmark."""
 
     work: Path = Path("runs/lmo")
-    """Data sets, trainings and poses."""
+    """Folder of datasets, training runs and poses."""
     device: str = "cpu"
-    """Of the trainings, cpu or cuda."""
+    """Device of the training: cpu or cuda."""
     workers: int = 2
-    """Processes of the rendering and, beside a GPU, of the trainings; without one their threads."""
+    """Worker processes of rendering and of GPU training; threads of CPU training."""
 
 
 def main(arguments: Arguments) -> None:
-    """Render, trains, scores and writes."""
+    """Render, train and score; write results and weights."""
     work, workers = arguments.work, str(arguments.workers)
     trained: list[Path] = []
     for training in TRAININGS:
-        trained.append(_trained(training, trained[-1:], arguments))
-    weights, tuned = _tuned(trained[-1], arguments)
-    real = real_folder("lmo")
+        trained.append(_train(training, trained[-1:], arguments))
+    weights, tuned = _tune(trained[-1], arguments)
+    real = locate_real_dataset("lmo")
     files = {"poses": (), "refined": ("--refine", real / "models")}
-    told = {
+    outputs = {
         name: _bench(weights, work / f"{name}.csv", workers, *how) for name, how in files.items()
     }
     both = (work / f"{name}.csv" for name in ("refined", "poses"))
-    difference = _command("compare", *both, "--captures", real, "--json", "-q")
+    difference = _run_command("compare", *both, "--captures", real, "--json", "-q")
     facts = {
         "environment": collect_environment(None, arguments.workers),
-        "trainings": list(map(_learned, trained)),
+        "trainings": list(map(_describe_training, trained)),
         "tuned": tuned,
         "weights_bytes": weights.stat().st_size + get_card_path(weights).stat().st_size,
-        "scores": told["poses"],
-        "refined": told["refined"]["poses"],
+        "scores": outputs["poses"],
+        "refined": outputs["refined"]["poses"],
         "difference": json.loads(difference),
     }
     write_json(RESULTS / "lmo.json", facts, indented=False)
     shipped = SHIPPED_WEIGHTS / f"lmo{weights.suffix}"
     shutil.copyfile(weights, shipped)
     shutil.copyfile(get_card_path(weights), get_card_path(shipped))
-    for name, scores in told.items():
-        print(f"{name}: {_summary(scores)}")
+    for name, scores in outputs.items():
+        print(f"{name}: {_format_scores(scores)}")
 
 
-def _trained(training: Training, before: Sequence[Path], arguments: Arguments) -> Path:
-    """Return the weights of a training, which is done where they are missing.
+def _train(training: Training, before: Sequence[Path], arguments: Arguments) -> Path:
+    """Return the weights of a training; train if they are missing.
 
     Args:
-        training: what is learned.
-        before: the weights it goes on from; none for the first.
-        arguments: where, and by what.
+        training: training run.
+        before: initial weights; empty for the first run.
+        arguments: command-line options.
     """
     weights = arguments.work / training.name / "run" / "weights.safetensors"
     if weights.is_file():
         return weights
-    data, behind = (_rendered(which, arguments) for which in (training.data, training.behind))
+    data, backgrounds = (
+        _render(which, arguments) for which in (training.data, training.backgrounds)
+    )
     start = ("--from", *before) if before else ()
-    _command(
-        "train", training.recipe, "--data", *data, "--backgrounds", *behind, *start, *training.changes,
+    _run_command(
+        "train", training.recipe, "--data", *data, "--backgrounds", *backgrounds, *start, *training.changes,
         "--out", weights.parent, "--device", arguments.device, "--workers", arguments.workers, "--resume",
     )  # fmt: skip
     return weights
 
 
-def _tuned(weights: Path, arguments: Arguments) -> tuple[Path, dict[str, Any]]:
-    """Return tuned weights, and what ``tune`` says of them."""
+def _tune(weights: Path, arguments: Arguments) -> tuple[Path, dict[str, Any]]:
+    """Tune weights and return their path and the output of ``tune``."""
     out = arguments.work / "tuned"
     shutil.rmtree(out, ignore_errors=True)
-    told = _command(
-        "tune", weights, *_rendered(UNSEEN, arguments), "--out", out, "--workers", arguments.workers,
+    output = _run_command(
+        "tune", weights, *_render(TUNING_RENDERS, arguments), "--out", out, "--workers", arguments.workers,
         "--json",
     )  # fmt: skip
-    facts: dict[str, Any] = json.loads(told)
+    facts: dict[str, Any] = json.loads(output)
     return Path(facts.pop("weights")), facts
 
 
-def _rendered(which: Sequence[Renders], arguments: Arguments) -> list[Path]:
-    """Return the folders of pictures, which are rendered where they are missing."""
-    made = []
-    for one in which:
-        made.append(arguments.work / f"{Path(one.recipe).stem}-{one.count}-{one.seed}")
-        _command(
-            "render", one.recipe, "--out", made[-1], "--count", one.count, "--seed", one.seed,
+def _render(which: Sequence[Renders], arguments: Arguments) -> list[Path]:
+    """Return the folders of renders; render missing ones."""
+    folders = []
+    for renders in which:
+        folders.append(
+            arguments.work / f"{Path(renders.recipe).stem}-{renders.count}-{renders.seed}"
+        )
+        _run_command(
+            "render", renders.recipe, "--out", folders[-1], "--count", renders.count, "--seed", renders.seed,
             "--workers", arguments.workers, "--resume",
         )  # fmt: skip
-    return made
+    return folders
 
 
-def _learned(weights: Path) -> dict[str, Any]:
-    """Return what a training learned from, and how."""
+def _describe_training(weights: Path) -> dict[str, Any]:
+    """Return data and configuration of a training."""
     card = load_card(weights)
     return {
         "images": sum(part["images"] for part in card["data"]),
@@ -177,34 +194,34 @@ def _learned(weights: Path) -> dict[str, Any]:
 
 
 def _bench(weights: Path, poses: Path, workers: str, *how: object) -> dict[str, Any]:
-    """Return the scores of weights, whose poses are written to a file."""
+    """Score weights and write their poses to a file."""
     poses.unlink(missing_ok=True)
-    told = _command(
-        "bench", weights, "--captures", real_folder("lmo"), "--poses", poses, *how,
+    output = _run_command(
+        "bench", weights, "--captures", locate_real_dataset("lmo"), "--poses", poses, *how,
         "--workers", workers, "--json", "-q",
     )  # fmt: skip
-    scores: dict[str, Any] = json.loads(told)
+    scores: dict[str, Any] = json.loads(output)
     return scores
 
 
-def _command(*words: object) -> str:
-    """Return what a command says to a program.
+def _run_command(*words: object) -> str:
+    """Run a sim2cam command and return its output.
 
     Raises:
-        SystemExit: it failed.
+        SystemExit: the command failed.
     """
     command = [sys.executable, "-m", "sim2cam", *map(str, words)]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if ended.returncode:
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if process.returncode:
         raise SystemExit(f"{' '.join(command[2:])} failed.")
-    return ended.stdout
+    return process.stdout
 
 
-def _summary(scores: dict[str, Any]) -> str:
-    found = {name: scores[name]["value"] for name in ("ap", "ap50")}
-    found |= {name: scores["poses"]["mean"][name]["value"] for name in ("ar_mssd", "ar_mspd")}
-    found["add_or_s"] = scores["poses"]["mean"]["add_or_s"]["value"]
-    return ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+def _format_scores(scores: dict[str, Any]) -> str:
+    values = {name: scores[name]["value"] for name in ("ap", "ap50")}
+    values |= {name: scores["poses"]["mean"][name]["value"] for name in ("ar_mssd", "ar_mspd")}
+    values["add_or_s"] = scores["poses"]["mean"]["add_or_s"]["value"]
+    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Makes the stand-in camera's pictures, which ship in sim2cam/recipes/standin.
+"""Rendering of the stand-in camera's images, which ship in sim2cam/recipes/standin.
 
-They are path-traced, so that what a detector learns from rasterized pictures has a gap to cross,
-and go through the lens and the sensor of ``standin.toml``. Needs ``pip install "sim2cam[reference]"``
-and OpenGL; takes about half an hour on one core. A picture's name holds a hash of its scene: those
-that are there already are kept.
+The images are path-traced, which leaves a domain gap to the rasterized training images, with the lens and
+the sensor of ``standin.toml``. Needs ``pip install "sim2cam[reference]"`` and OpenGL. Takes about half an
+hour on one core. File names hold a hash of the scene; existing files are kept.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
 SEED = 71
-PICTURES = {"style": 48, "test": 48}
+IMAGE_COUNTS = {"style": 48, "test": 48}
 SAMPLES = 48
 MIN_CLEAR_DICE = 3
 CLEAR_FRACTION = 0.25
-"""Dice of which less is visible are marked as crowds, which are not scored: nobody could tell."""
+"""Dice with a smaller visible fraction are marked as crowds, which are not scored."""
 
 
 @dataclass(frozen=True)
-class Exposed:
-    """A scene to be photographed; as JSON, so that it travels to another process.
+class RenderJob:
+    """A scene to render, as JSON so that it can be sent to another process.
 
     Attributes:
-        scene: whose first camera takes the picture.
-        index: of it, which decides the paths of light.
-        path: of the picture's file.
+        scene: JSON of the scene, whose first camera takes the image.
+        index: index of the scene, which seeds the path tracer.
+        path: image file.
     """
 
     scene: str
@@ -57,34 +56,34 @@ class Exposed:
 
 
 def main() -> None:
-    """Make all pictures and both COCO files."""
+    """Render all images and write both COCO files."""
     recipe = load_recipe(str(Path(__file__).with_name("standin.toml")))
-    make_sets(recipe, SEED, PICTURES, RECIPES_FOLDER / "standin", at_once=1)
+    make_sets(recipe, SEED, IMAGE_COUNTS, RECIPES_FOLDER / "standin", at_once=1)
 
 
 def make_sets(
-    recipe: Recipe, seed: int, pictures: Mapping[str, int], out: Path, *, at_once: int
+    recipe: Recipe, seed: int, image_counts: Mapping[str, int], out: Path, *, at_once: int
 ) -> None:
-    """Make the pictures of sets and their COCO files; only the set ``test`` has labels.
+    """Render the images of sets and write their COCO files; only the set ``test`` has labels.
 
     Args:
-        recipe: of the camera and what it sees.
-        seed: of the scenes.
-        pictures: how many there are of each set.
-        out: folder of the files and of a folder for each set.
-        at_once: pictures side by side.
+        recipe: recipe of camera and scenes.
+        seed: seed of the scenes.
+        image_counts: number of images per set.
+        out: folder of the COCO files and of one image folder per set.
+        at_once: images in parallel.
     """
-    found = scenes(recipe, seed)
-    missing: list[Exposed] = []
-    for name, count in pictures.items():
+    labelled_scenes = generate_scenes(recipe, seed)
+    missing: list[RenderJob] = []
+    for name, count in image_counts.items():
         entries: list[dict[str, Any]] = []
         annotations: list[dict[str, Any]] = []
         for number in range(1, count + 1):
-            index, scene, labels = next(found)
+            index, scene, labels = next(labelled_scenes)
             digest = hashlib.sha256(scene.to_json().encode()).hexdigest()
             file_name = f"{name}/{index:03d}-{digest[:8]}.jpg"
             if not (out / file_name).is_file():
-                missing.append(Exposed(scene.to_json(), index, out / file_name))
+                missing.append(RenderJob(scene.to_json(), index, out / file_name))
             entries.append(
                 {
                     "id": number,
@@ -93,14 +92,16 @@ def make_sets(
                     "height": recipe.render.height,
                 }
             )
-            annotations += [annotation(label, number, recipe) for label in labels]
+            annotations += [make_annotation(label, number, recipe) for label in labels]
         write_coco(out / f"{name}.json", recipe, entries, annotations if name == "test" else None)
-    for done, path in enumerate(map_units(expose, missing, at_once), 1):
+    for done, path in enumerate(map_units(render_image, missing, at_once), 1):
         print(f"{done} of {len(missing)}: {path}", file=sys.stderr)
 
 
-def scenes(recipe: Recipe, seed: int) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
-    """Yield index, scene and labels of those that show at least ``MIN_CLEAR_DICE`` dice."""
+def generate_scenes(
+    recipe: Recipe, seed: int
+) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
+    """Yield index, scene and labels of scenes that show at least ``MIN_CLEAR_DICE`` clearly visible dice."""
     rasterizer = OpenGLRasterizer("egl")
     index = 0
     while True:
@@ -112,22 +113,22 @@ def scenes(recipe: Recipe, seed: int) -> Iterator[tuple[int, Scene, tuple[Object
         )
         ids = convert_to_instance_ids(scene, truth["bodies"])
         labels = annotate(scene, camera, ids, truth["cover"])
-        if sum(is_clear(found) for found in labels) >= MIN_CLEAR_DICE:
+        if sum(is_clear(label) for label in labels) >= MIN_CLEAR_DICE:
             yield index, scene, labels
         index += 1
 
 
-def expose(unit: Exposed) -> Path:
-    """Return the file to which a path-traced picture was written."""
+def render_image(unit: RenderJob) -> Path:
+    """Write a path-traced image and return its file."""
     scene = Scene.from_json(unit.scene)
-    write_bytes(unit.path, photograph(scene, scene.cameras[0], unit.index))
+    write_bytes(unit.path, trace_image(scene, scene.cameras[0], unit.index))
     return unit.path
 
 
-def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:
-    """Return the JPEG file of a path-traced picture."""
-    draw = functools.partial(PathTracer(scene).trace, samples_per_pixel=SAMPLES, seed=seed)
-    return capture_image(warp_radiance(build_optics(camera), draw), camera.sensor).encoded
+def trace_image(scene: Scene, camera: Camera, seed: int) -> bytes:
+    """Return a path-traced image as JPEG."""
+    trace = functools.partial(PathTracer(scene).trace, samples_per_pixel=SAMPLES, seed=seed)
+    return capture_image(warp_radiance(build_optics(camera), trace), camera.sensor).encoded
 
 
 def is_clear(label: ObjectLabel) -> bool:
@@ -135,8 +136,8 @@ def is_clear(label: ObjectLabel) -> bool:
     return label.visible_fraction is not None and label.visible_fraction >= CLEAR_FRACTION
 
 
-def annotation(label: ObjectLabel, image_id: int, recipe: Recipe) -> dict[str, Any]:
-    """Return a label as COCO has it, without its number."""
+def make_annotation(label: ObjectLabel, image_id: int, recipe: Recipe) -> dict[str, Any]:
+    """Return a label as a COCO annotation without id."""
     return {
         "image_id": image_id,
         "category_id": recipe.categories.index(label.category) + 1,

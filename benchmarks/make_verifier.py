@@ -1,12 +1,12 @@
-"""Makes the judge that ships: a second opinion on translated dice, of another architecture.
+"""Training of the shipped verifier of translated dice, which has another architecture than the detector.
 
     python benchmarks/make_verifier.py [--work DIR] [--threads N]
 
-It learns from the same data as the first training of the weights that ship (``make_weights.py``), made in the same folder, so that
-both know renders and renders in the colours of photos, and no real label. Without a reader it learns faces from
-crops, which therefore stand upright, and begins with renders without randomization. The development photos choose
-magnification and box margin, and their scores go into the card. As a judge it is asked of pictures before
-and after their translation, never of how far it is to be trusted.
+Uses the datasets of the first training of ``make_weights.py`` in the same folder, so that both networks
+are trained on renders and colour-transferred renders, without real labels. It has no RoI classifier and
+classifies faces of upright crops. Its curriculum begins with renders without randomization. The
+development photos select input scale and box expansion. Their scores are stored in the card. A verifier
+compares images before and after translation, so its confidence is not calibrated.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from make_weights import CONFIG, SHARES, parts_of, tell
-from scoring_log import real_folder
+from make_weights import CONFIG, SHARES, prepare_datasets, print_progress
+from scoring_log import locate_real_dataset
 
 from sim2cam.data.real_images import read_real_images
 from sim2cam.experiments.ablation import FIXED
@@ -30,35 +30,35 @@ from sim2cam.models.training.datasets import add_curriculum
 from sim2cam.models.training.training import train_detector
 from sim2cam.models.training.tuning import tune_detector
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Where it is made."""
+    """Options of the training."""
 
     work: Path = Path("runs/ladder")
-    """Data sets and trainings; both are resumed."""
+    """Folder of datasets and training runs; both are resumed."""
     threads: int = 2
-    """Threads, and processes of the rendering."""
+    """Threads, and worker processes of rendering."""
 
 
 def main(arguments: Arguments) -> None:
-    """Render, translates, trains, tunes and writes weights and card."""
+    """Render, translate, train, tune and write weights and card."""
     config = replace(CONFIG, architecture="scout", roi_classifier=False, rotate_90=False)
-    *mix, (plain, _) = parts_of({**SHARES, FIXED: 0.0}, arguments.work, arguments.threads)
-    parts, config = add_curriculum(plain, tuple(mix), config)
+    *mix, (plain, _) = prepare_datasets({**SHARES, FIXED: 0.0}, arguments.work, arguments.threads)
+    datasets, config = add_curriculum(plain, tuple(mix), config)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "judge"
-    trained = train_detector(parts, config, run, resume=True, progress=tell)
-    dev = read_real_images(real_folder("dice") / "dev.json")
+    trained = train_detector(datasets, config, run, resume=True, progress=print_progress)
+    dev = read_real_images(locate_real_dataset("dice") / "dev.json")
     detector = tune_detector(trained, dev)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice-verifier.safetensors"
     card = replace(detector.card, metrics=metrics, licence="Apache-2.0")
     save_detector(path, detector.network.state_dict(), card)
     size = path.stat().st_size
-    assert size <= MOST_BYTES, f"{path} has {size} bytes"
+    assert size <= MAX_BYTES, f"{path} has {size} bytes"
     print(f"{path}: {size} bytes, AP50 {metrics['dice development photos']['ap50']}")
 
 

@@ -1,12 +1,12 @@
-"""Makes the weights that ship, from renders and from photos that nobody labelled for it.
+"""Training of the shipped dice weights from renders and unlabelled photos.
 
     python benchmarks/make_weights.py [--work DIR] [--threads N]
 
-The data are those of the ladder's arm "+ transfer" (``benchmarks/dice.py``), made in the same folder.
-What the training then finds in the style photos is learned in a second one, beside the renders
-(``docs/decisions/0056-learning-from-own-labels.md``), and what that finds in a third, beside the renders and others of dice seen from the side
-(``docs/decisions/0079-dice-from-the-side.md``). The development photos choose magnification and box margin, and tell when not to trust it; their scores go
-into the card.
+Uses the datasets of the variant "+ transfer" of ``benchmarks/dice.py`` in the same folder. Pseudo-labels
+of the style photos are added to the renders of a second training
+(``docs/decisions/0056-learning-from-own-labels.md``), and to frontal and oblique renders of a third
+(``docs/decisions/0079-dice-from-the-side.md``). The development photos select input scale and box
+expansion and calibrate confidence and OOD detection. Their scores are stored in the card.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from dice import PLAN, splits
-from scoring_log import real_folder
+from dice import PLAN, read_splits
+from scoring_log import locate_real_dataset
 
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images
@@ -46,38 +46,54 @@ from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 
 CONFIG = replace(PLAN.config, steps=10_000)
-SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # of the crops
-OWN_STEPS, OWN_SHARE = 1_000, 3.0  # of the second training, and of its crops of photos
+SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # shares of training crops
+PSEUDO_LABEL_STEPS = 1_000  # steps of the second training
+PSEUDO_LABEL_SHARE = 3.0  # share of photos in its crops
 OBLIQUE, OBLIQUE_COUNT, OBLIQUE_SEED = Path(__file__).parent / "oblique.toml", 1_600, 11
-"""Recipe, number and seed of the renders from the side; a third each of the crops are of these, of others, of photos."""
+"""Recipe, number and seed of the oblique renders.
+
+Training crops are in equal parts oblique renders, other renders and photos.
+"""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Where it is made."""
+    """Options of the training."""
 
     work: Path = Path("runs/ladder")
-    """Data sets and trainings; both are resumed."""
+    """Folder of datasets and training runs; both are resumed."""
     threads: int = 2
-    """Threads, and processes of the rendering."""
+    """Threads, and worker processes of rendering."""
 
 
 def main(arguments: Arguments) -> None:
-    """Render, translates, trains, labels, trains again, tunes and writes weights and card."""
-    parts = parts_of(SHARES, arguments.work, arguments.threads)
+    """Render, translate, train three times with pseudo-labels, tune and write weights and card."""
+    datasets = prepare_datasets(SHARES, arguments.work, arguments.threads)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "shipped"
-    train_detector(parts, CONFIG, run, resume=True, progress=tell)
-    own, oblique = run.with_name("shipped-own"), run.with_name("shipped-oblique")
-    dev = read_real_images(real_folder("dice") / "dev.json")
-    go_on((*parts, (found_by(run, dev), OWN_SHARE)), replace(CONFIG, steps=OWN_STEPS), run, own)
+    train_detector(datasets, CONFIG, run, resume=True, progress=print_progress)
+    second_run, third_run = run.with_name("shipped-own"), run.with_name("shipped-oblique")
+    dev = read_real_images(locate_real_dataset("dice") / "dev.json")
+    fine_tune(
+        (*datasets, (pseudo_label_style_photos(run, dev), PSEUDO_LABEL_SHARE)),
+        replace(CONFIG, steps=PSEUDO_LABEL_STEPS),
+        run,
+        second_run,
+    )
     renders = read_dataset(arguments.work / RANDOMIZED)
-    parts = tuple((one, 1.0) for one in (renders, seen_aside(arguments), found_by(own, dev)))
+    datasets = tuple(
+        (dataset, 1.0)
+        for dataset in (
+            renders,
+            generate_oblique(arguments),
+            pseudo_label_style_photos(second_run, dev),
+        )
+    )
     config = replace(load_recipe(str(OBLIQUE)).train, cache_bytes=CONFIG.cache_bytes)
-    last = go_on(parts, config, own, oblique)
-    trained = require_native_detector(last, "features")
+    fine_tuned = fine_tune(datasets, config, second_run, third_run)
+    trained = require_native_detector(fine_tuned, "features")
     trained = replace(
-        trained, feature_distribution=fit_training_distribution(trained, parts, config)
+        trained, feature_distribution=fit_training_distribution(trained, datasets, config)
     )
     detector = calibrate_detector(tune_detector(trained, dev), dev, "validation images")
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
@@ -87,37 +103,42 @@ def main(arguments: Arguments) -> None:
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
 
 
-def found_by(run: Path, dev: Dataset) -> Dataset:
-    """Return the style photos with what a training finds in them as their labels."""
+def pseudo_label_style_photos(run: Path, dev: Dataset) -> Dataset:
+    """Return the style photos with pseudo-labels of a trained detector."""
     trained = load_detector(run / WEIGHTS)
     return pseudo_label(
-        calibrate_detector(tune_detector(trained, dev), dev, "validation images"), splits().style
+        calibrate_detector(tune_detector(trained, dev), dev, "validation images"),
+        read_splits().style,
     )
 
 
-def go_on(parts: WeightedDatasets, config: TrainConfig, before: Path, run: Path) -> AnyDetector:
-    """Return the detector of a training that begins with the weights of another."""
-    aids = AuxiliaryData(initial_weights=before / WEIGHTS)
-    return train_detector(parts, config, run, auxiliary_data=aids, resume=True, progress=tell)
+def fine_tune(
+    datasets: WeightedDatasets, config: TrainConfig, initial: Path, run: Path
+) -> AnyDetector:
+    """Train a detector from the weights of an earlier run."""
+    auxiliary_data = AuxiliaryData(initial_weights=initial / WEIGHTS)
+    return train_detector(
+        datasets, config, run, auxiliary_data=auxiliary_data, resume=True, progress=print_progress
+    )
 
 
-def seen_aside(arguments: Arguments) -> Dataset:
-    """Return renders of dice seen from the side, made where they are missing."""
+def generate_oblique(arguments: Arguments) -> Dataset:
+    """Return oblique renders of dice; render missing ones."""
     return generate(
         load_recipe(str(OBLIQUE)), arguments.work / "oblique", count=OBLIQUE_COUNT, seed=OBLIQUE_SEED,
         workers=arguments.threads, resume=True, overwrite=False, progress=lambda _done, _total: None,
     )  # fmt: skip
 
 
-def parts_of(shares: dict[str, float], work: Path, threads: int) -> WeightedDatasets:
-    """Return data sets of the ladder with their shares, made where they are missing."""
-    arm = Variant("weights that ship", tuple(shares))
-    prepare_data(replace(PLAN, variants=(arm,)), splits(), work, workers=threads)
+def prepare_datasets(shares: dict[str, float], work: Path, threads: int) -> WeightedDatasets:
+    """Return datasets of the ablation study with their shares; generate missing ones."""
+    variant = Variant("weights that ship", tuple(shares))
+    prepare_data(replace(PLAN, variants=(variant,)), read_splits(), work, workers=threads)
     return tuple((read_dataset(work / name), share) for name, share in shares.items())
 
 
-def tell(line: TrainProgress) -> None:
-    """Print a line of the record now and then."""
+def print_progress(line: TrainProgress) -> None:
+    """Print progress every 200 steps."""
     if line.step % 200 == 0:
         left = (line.steps - line.step) * line.step_s / 60
         print(f"{time.strftime('%X')} step {line.step}, {left:.0f} min left, {line.losses}")

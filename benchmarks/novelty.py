@@ -1,10 +1,11 @@
-"""Which pictures the weights that ship call unlike what they know: the rate, and what tells them apart.
+"""Out-of-distribution detection of the shipped dice weights: OOD rate and AUC on various image sets.
 
     python benchmarks/novelty.py [--work DIR] [--pictures N]
 
-Photos of the development split are held against limits that the other four fifths of them tell, all others
-against the limits of the card. Pictures are found in ``$SIM2CAM_REAL`` or rendered into ``--work``; scores go
-to ``benchmarks/results/novelty.json``. Photos of the test split are told of in ``shipped.json``.
+Thresholds for development photos are cross-validated: each fold uses the threshold fitted on the other
+four. All other images use the threshold of the card. Images are read from ``$SIM2CAM_REAL`` or rendered
+into ``--work``. Writes ``benchmarks/results/novelty.json``. ``shipped.json`` has the OOD rate of the test
+photos.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.adapt.certificate.certificate import estimate_proportion
 from sim2cam.data.environment import collect_environment
@@ -49,71 +50,77 @@ Rgb = NDArray[np.uint8]
 
 SEED = 700
 FOLDS = 5
-SURE = 0.5  # of detections, which are not told of: fewer close-ups are read
+SCORE_FLOOR = 0.5  # detections are not used; a high floor saves RoI crops
 RENDERED = ("dice", "cubes", "groceries", "twisty")
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How much is looked at, and where renders go."""
+    """Options of the benchmark."""
 
     work: Path = Path("runs/novelty")
-    """Renders; they are completed there."""
+    """Folder of the renders, which are resumed."""
     pictures: int = 40
-    """Of each kind, at most."""
+    """Maximum number of images per set."""
 
 
 def main(arguments: Arguments) -> None:
-    """Look, writes and prints."""
+    """Measure all image sets; write and print the results."""
     use_threads(1)
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     assert isinstance(detector, NativeDetector)
-    limit = detector.card.ood_threshold
-    assert limit is not None
-    dev = read_real_images(real_folder("dice") / "dev.json")
-    familiar = list(_by_folds(detector, dev))
-    rows = [_row("photos of dice, development", familiar, familiar)]
-    for name, pictures in _others(arguments, dev):
-        seen = [
-            (limit, predict_image(detector, rgb, score_floor=SURE).ood_statistics)
-            for rgb in pictures
+    threshold = detector.card.ood_threshold
+    assert threshold is not None
+    dev = read_real_images(locate_real_dataset("dice") / "dev.json")
+    in_distribution = list(_cross_validate(detector, dev))
+    rows = [_measure_set("photos of dice, development", in_distribution, in_distribution)]
+    for name, photos in _list_ood_sets(arguments, dev):
+        predictions = [
+            (threshold, predict_image(detector, rgb, score_floor=SCORE_FLOOR).ood_statistics)
+            for rgb in photos
         ]
-        rows.append(_row(name, [(of, one) for of, one in seen if one is not None], familiar))
+        rows.append(
+            _measure_set(
+                name,
+                [(threshold, s) for threshold, s in predictions if s is not None],
+                in_distribution,
+            )
+        )
         print(rows[-1], flush=True)
     facts = {
         "environment": collect_environment(None, 1),
-        "limit": asdict(limit),
+        "limit": asdict(threshold),
         "seed": SEED,
         "sets": rows,
     }
     write_json(RESULTS / "novelty.json", facts)
 
 
-Judged = tuple[OodThreshold, OodStatistics]
+ThresholdedStatistics = tuple[OodThreshold, OodStatistics]
 
 
-def _by_folds(detector: NativeDetector, dev: Dataset) -> Iterator[Judged]:
-    """Yield each development photo with the limits that those of the other folds tell."""
+def _cross_validate(detector: NativeDetector, dev: Dataset) -> Iterator[ThresholdedStatistics]:
+    """Yield each development photo's OOD statistics with the threshold fitted on the other folds."""
     order = derive_rng(SEED, "folds").permutation(len(dev.samples))
-    seen = predict_samples(detector, dev, score_floor=SURE)
+    predictions = predict_samples(detector, dev, score_floor=SCORE_FLOOR)
     for fold in np.array_split(order, FOLDS):
-        mine = {dev.samples[i].name for i in fold}
-        others = dev.select_by_name(seen.keys() - mine)
-        limit = fit_ood_threshold(
-            others,
-            {s.name: seen[s.name] for s in others.samples},
+        fold_names = {dev.samples[i].name for i in fold}
+        other_photos = dev.select_by_name(predictions.keys() - fold_names)
+        threshold = fit_ood_threshold(
+            other_photos,
+            {s.name: predictions[s.name] for s in other_photos.samples},
             "validation images",
             detector.card,
         )
-        assert limit is not None
-        for name in sorted(mine):
-            strangeness = seen[name].ood_statistics
-            assert strangeness is not None
-            yield limit, strangeness
+        assert threshold is not None
+        for name in sorted(fold_names):
+            statistics = predictions[name].ood_statistics
+            assert statistics is not None
+            yield threshold, statistics
 
 
-def _others(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]]]:
-    """Yield the other kinds of pictures by their names: of dice first, then broken ones, then others."""
+def _list_ood_sets(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]]]:
+    """Yield the other image sets by name: dice, corrupted photos, other objects."""
     count = arguments.pictures
     for name in RENDERED:
         rendered = generate(
@@ -126,53 +133,61 @@ def _others(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]
             overwrite=False,
             progress=lambda _done, _total: None,
         )
-        yield f"renders of {name}", _read(rendered, count)
+        yield f"renders of {name}", _read_images(rendered, count)
         if name == "dice":
             yield (
                 "dice before the stand-in camera",
-                _read(read_real_images(RECIPES_FOLDER / "standin" / "test.json"), count),
+                _read_images(read_real_images(RECIPES_FOLDER / "standin" / "test.json"), count),
             )
-    photos = _read(dev, count)
+    photos = _read_images(dev, count)
     yield "photos of dice, in negative", [255 - rgb for rgb in photos]
     yield "photos of dice, 6 stops darker", [(rgb // 64).astype(np.uint8) for rgb in photos]
-    yield "photos of dice, out of focus", [_blurred(rgb) for rgb in photos]
-    yield "noise", list(_noise(photos))
-    yield "household things (LM-O)", _read(read_real_images(real_folder("lmo")), count)
-    yield "chessboards (GoPro)", _read(read_real_images(real_folder("gopro_chessboard")), count)
+    yield "photos of dice, out of focus", [_blur(rgb) for rgb in photos]
+    yield "noise", list(_make_noise(photos))
+    yield (
+        "household things (LM-O)",
+        _read_images(read_real_images(locate_real_dataset("lmo")), count),
+    )
+    yield (
+        "chessboards (GoPro)",
+        _read_images(read_real_images(locate_real_dataset("gopro_chessboard")), count),
+    )
 
 
-def _read(dataset: Dataset, count: int) -> list[Rgb]:
-    """Return some pictures of a data set, evenly spread."""
+def _read_images(dataset: Dataset, count: int) -> list[Rgb]:
+    """Read images of a dataset, evenly spaced."""
     places = np.linspace(0, len(dataset.samples) - 1, min(count, len(dataset.samples))).astype(int)
     return [read_rgb(dataset.samples[place].rgb) for place in places]
 
 
-def _noise(photos: list[Rgb]) -> Iterator[Rgb]:
+def _make_noise(photos: list[Rgb]) -> Iterator[Rgb]:
     for number, rgb in enumerate(photos):
         rng = derive_rng(SEED, "noise", scene_index=number)
         yield rng.integers(0, 256, rgb.shape, dtype=np.uint8)
 
 
-def _blurred(rgb: Rgb) -> Rgb:
+def _blur(rgb: Rgb) -> Rgb:
     return cv2.GaussianBlur(rgb, (0, 0), 12).astype(np.uint8)
 
 
-def _row(name: str, judged: list[Judged], familiar: list[Judged]) -> dict[str, Any]:
-    """Return the share of pictures that are unlike, and how well each part tells them from familiar ones."""
+def _measure_set(
+    name: str, scored: list[ThresholdedStatistics], in_distribution: list[ThresholdedStatistics]
+) -> dict[str, Any]:
+    """Return the OOD rate of a set, and the AUC of each part of the OOD score against in-distribution images."""
     ood_rate = estimate_proportion(
-        sum(limit.compute_ood_score(one) > 1 for limit, one in judged), len(judged)
+        sum(threshold.compute_ood_score(s) > 1 for threshold, s in scored), len(scored)
     )
-    beside = {
-        part: _auc(
-            [getattr(one, part) for _, one in familiar], [getattr(one, part) for _, one in judged]
+    auc = {
+        part: _compute_auc(
+            [getattr(s, part) for _, s in in_distribution], [getattr(s, part) for _, s in scored]
         )
         for part in ("distance", "uncertainty")
     }
-    return {"name": name, "images": len(judged), "ood_rate": ood_rate.to_json(), "auc": beside}
+    return {"name": name, "images": len(scored), "ood_rate": ood_rate.to_json(), "auc": auc}
 
 
-def _auc(low: list[float], high: list[float]) -> float:
-    """Return the chance that one of ``high`` is above one of ``low``; ties count half."""
+def _compute_auc(low: list[float], high: list[float]) -> float:
+    """Return the probability that a value of ``high`` exceeds one of ``low``; ties count half."""
     return float(mannwhitneyu(high, low).statistic) / (len(high) * len(low))
 
 

@@ -1,13 +1,13 @@
-"""What a prediction costs: each size of detector at 640x640, beside others in the same run.
+"""Prediction time of each detector size at 640x640, compared with other detectors.
 
     python benchmarks/predict.py [--repeats N] [--sizes nano small base]
 
-Each case runs in a process of its own, on one core and on two; on a GPU too where there is one. Weights
-are drawn, not trained, and all of the surest 300 peaks are kept, more than any picture has: the most that a
-prediction costs at one magnification; the halved ones that cards with sizes ask for are a third more. What categories
-cost that are read from close-ups, the weights show that ship, on a picture with dice. Others are our own export in onnxruntime and, where its compiled operators load,
-torchvision's SSDlite320, which makes the picture a quarter as large before it looks at it. Writes
-``predict.json`` to ``benchmarks/results``.
+Each case runs in a separate process on one and two cores, and on a GPU if there is one. Weights are
+random and the 300 most confident peaks are kept, more than any image has: an upper bound at one input
+scale. A second, halved scale, as cards with sizes request it, adds a third. The cost of RoI crop
+classification is measured with the shipped weights on an image of dice. Peers are our export in
+onnxruntime and torchvision's SSDlite320, which reduces the image to a quarter of its area. SSDlite320
+runs only if torchvision's compiled operators load. Writes ``predict.json`` to ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import torch
 import tyro
-from rendering.spread import Clock, spread
+from rendering.spread import Clock, compute_spread
 from scoring_log import RESULTS
 
 from sim2cam import images
@@ -50,36 +50,36 @@ from sim2cam.pipeline.recipe import RECIPES_FOLDER
 SIDE_PX = 640
 CORES = (1, 2)
 CATEGORIES = ("1", "2", "3", "4", "5", "6")
-AIM_CPU_MS = 150.0  # of `nano` on one core
+AIM_CPU_MS = 150.0  # `nano` on one core
 PEER = "torchvision SSDlite320-MobileNetV3"
 AS_SHIPPED = "`dice` as it ships, a picture of the stand-in camera"
-SURE = 0.5  # as ``sim2cam predict`` has it
+SCORE_FLOOR = 0.5  # the default of ``sim2cam predict``
 _WARM_UPS = 2
 
-Look = Callable[[], object]
+Predict = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What is looked at, and how long."""
+    """Options of the benchmark."""
 
     repeats: int = 20
-    """Timed predictions of each case, after two that are not."""
+    """Timed predictions per case, after two warm-up predictions."""
     sizes: tuple[Literal["nano", "small", "base"], ...] = ("nano", "small", "base")
-    """Of detectors."""
+    """Detector sizes."""
     out: Path = RESULTS / "predict.json"
     """File of the results."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to predict.
+    """A detector on a device.
 
     Attributes:
-        kind: what predicts.
-        size: of the detector; empty of others.
+        kind: detector implementation.
+        size: detector size; empty for other detectors.
         device: ``cpu`` or ``cuda``.
-        cores: threads.
+        cores: number of threads.
     """
 
     kind: str
@@ -89,41 +89,41 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As the table shows it."""
+        """Name in the results table."""
         return f"{self.kind}, `{self.size}`" if self.size else self.kind
 
 
 def main(arguments: Arguments) -> None:
-    """Time every case and writes what came of it."""
-    places = [("cpu", cores) for cores in CORES]
-    places += [("cuda", 1)] if torch.cuda.is_available() else []
-    cases = [Case("sim2cam", size, *place) for size in arguments.sizes for place in places]
-    cases += [Case(AS_SHIPPED, "", *place) for place in places]
+    """Time every case and write the results."""
+    devices = [("cpu", cores) for cores in CORES]
+    devices += [("cuda", 1)] if torch.cuda.is_available() else []
+    cases = [Case("sim2cam", size, *device) for size in arguments.sizes for device in devices]
+    cases += [Case(AS_SHIPPED, "", *device) for device in devices]
     cases += [Case("onnxruntime", size, "cpu", n) for size in arguments.sizes for n in CORES]
     not_run = []
     if has_operators():
-        cases += [Case(PEER, "", *place) for place in places]
+        cases += [Case(PEER, "", *device) for device in devices]
     else:
         not_run = [{"name": PEER, "reason": "its compiled operators do not load beside this torch"}]
     spawn = multiprocessing.get_context("spawn")
-    found = []
+    results = []
     for case in cases:
-        with ProcessPoolExecutor(1, mp_context=spawn) as alone:
-            found.append(alone.submit(timed, case, arguments.repeats).result())
-        cpu_ms, wall_ms = found[-1]["cpu_ms"]["value"], found[-1]["wall_ms"]["value"]
-        where = f"{case.device}, threads: {case.cores}"
-        print(f"{case.name:<40} {where}: {cpu_ms:.0f} CPU-ms, {wall_ms:.0f} ms", flush=True)
+        with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+            results.append(pool.submit(measure, case, arguments.repeats).result())
+        cpu_ms, wall_ms = results[-1]["cpu_ms"]["value"], results[-1]["wall_ms"]["value"]
+        device = f"{case.device}, threads: {case.cores}"
+        print(f"{case.name:<40} {device}: {cpu_ms:.0f} CPU-ms, {wall_ms:.0f} ms", flush=True)
     facts = {"environment": collect_environment(None, max(CORES)), "side_px": SIDE_PX}
     write_json(
-        arguments.out, facts | {"aim_cpu_ms": AIM_CPU_MS, "cases": found, "not_run": not_run}
+        arguments.out, facts | {"aim_cpu_ms": AIM_CPU_MS, "cases": results, "not_run": not_run}
     )
 
 
-def timed(case: Case, repeats: int) -> dict[str, Any]:
-    """Return what a prediction costs; runs in a process of its own."""
+def measure(case: Case, repeats: int) -> dict[str, Any]:
+    """Return the cost of a prediction; run in a separate process."""
     use_threads(case.cores)
     makers = {
-        "sim2cam": _ours, AS_SHIPPED: _shipped, "onnxruntime": _exported, PEER: _ssdlite,
+        "sim2cam": _make_native, AS_SHIPPED: _make_shipped, "onnxruntime": _make_exported, PEER: _make_ssdlite,
     }  # fmt: skip
     predict, weights = makers[case.kind](case)
     clock = Clock()
@@ -135,12 +135,12 @@ def timed(case: Case, repeats: int) -> dict[str, Any]:
         "device": case.device,
         "cores": case.cores,
         "weights": weights,
-        "cpu_ms": asdict(spread(clock.cpu_ms["prediction"])),
-        "wall_ms": asdict(spread(clock.wall_ms["prediction"])),
+        "cpu_ms": asdict(compute_spread(clock.cpu_ms["prediction"])),
+        "wall_ms": asdict(compute_spread(clock.wall_ms["prediction"])),
     }
 
 
-def _detector(size: str, device: str = "cpu") -> NativeDetector:
+def _make_detector(size: str, device: str = "cpu") -> NativeDetector:
     network = (
         DetectorNetwork(size, len(CATEGORIES), torch.Generator().manual_seed(0)).eval().to(device)
     )
@@ -148,24 +148,26 @@ def _detector(size: str, device: str = "cpu") -> NativeDetector:
     return NativeDetector(network, DetectorCard(size, CATEGORIES, 0, {}, ()))
 
 
-def _ours(case: Case) -> tuple[Look, int]:
-    detector, rgb = _detector(case.size, case.device), _picture()
-    return lambda: predict_image(detector, rgb, score_floor=0.0), _weights(detector.network)
+def _make_native(case: Case) -> tuple[Predict, int]:
+    detector, rgb = _make_detector(case.size, case.device), _make_noise_image()
+    return lambda: predict_image(detector, rgb, score_floor=0.0), _count_weights(detector.network)
 
 
-def _shipped(case: Case) -> tuple[Look, int]:
-    """Look at a picture, and at each object in it four times."""
+def _make_shipped(case: Case) -> tuple[Predict, int]:
+    """Return the shipped detector on an image of dice, which classifies four crops of each object."""
     detector = require_native_detector(
         load_detector(SHIPPED_WEIGHTS / "dice.safetensors", device=case.device), "times"
     )
     rgb = images.read_rgb(read_real_images(RECIPES_FOLDER / "standin" / "test.json").samples[0].rgb)
-    return lambda: predict_image(detector, rgb, score_floor=SURE), _weights(detector.network)
+    return lambda: predict_image(detector, rgb, score_floor=SCORE_FLOOR), _count_weights(
+        detector.network
+    )
 
 
-def _exported(case: Case) -> tuple[Look, int]:
+def _make_exported(case: Case) -> tuple[Predict, int]:
     import onnxruntime
 
-    detector, rgb = _detector(case.size), _picture()[None]
+    detector, rgb = _make_detector(case.size), _make_noise_image()[None]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = case.cores
     with tempfile.TemporaryDirectory() as folder:
@@ -175,11 +177,11 @@ def _exported(case: Case) -> tuple[Look, int]:
             options,
             providers=["CPUExecutionProvider"],
         )
-    return lambda: session.run(None, {"rgb": rgb}), _weights(detector.network)
+    return lambda: session.run(None, {"rgb": rgb}), _count_weights(detector.network)
 
 
-def _ssdlite(case: Case) -> tuple[Look, int]:
-    from torchvision.models.detection import (  # noqa: TID251 (after compat, which lets it load)
+def _make_ssdlite(case: Case) -> tuple[Predict, int]:
+    from torchvision.models.detection import (  # noqa: TID251 (compat must be imported first)
         ssdlite320_mobilenet_v3_large,
     )
 
@@ -187,22 +189,22 @@ def _ssdlite(case: Case) -> tuple[Look, int]:
         weights=None, weights_backbone=None, num_classes=1 + len(CATEGORIES)
     )
     network.eval().to(case.device)
-    picture = torch.from_numpy(_picture()).permute(2, 0, 1).float() / 255
+    image = torch.from_numpy(_make_noise_image()).permute(2, 0, 1).float() / 255
 
     @torch.inference_mode()
     def predict() -> object:
-        (found,) = network([picture.to(case.device)])
-        return {name: values.cpu() for name, values in found.items()}
+        (predictions,) = network([image.to(case.device)])
+        return {name: values.cpu() for name, values in predictions.items()}
 
-    return predict, _weights(network)
+    return predict, _count_weights(network)
 
 
-def _picture() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return noise: what a picture shows costs nothing."""
+def _make_noise_image() -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return a noise image: prediction time does not depend on the content."""
     return np.random.default_rng(0).integers(0, 256, (SIDE_PX, SIDE_PX, 3), dtype=np.uint8)
 
 
-def _weights(network: torch.nn.Module) -> int:
+def _count_weights(network: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 

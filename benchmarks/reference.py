@@ -1,13 +1,13 @@
-"""How far rasterized light is from path-traced light, straight from its sources and with all bounces.
+"""Error of rasterized light against path tracing: direct light only, and all bounces.
 
     python benchmarks/reference.py [--scenes N] [--paths N]
 
-Scenes of the recipe ``dice``, through a pinhole. Rasterizers always reckon with light from the
-table, so for straight light it is painted black. A pixel's error is the difference of its radiance,
-the mean of the three colours, over the traced one, or over a tenth of the picture's mean where that
-is more. Each picture is traced in two halves: what they differ by, over two, is the noise that the
-error holds. Writes ``reference.json`` and ``reference.jpg`` to ``benchmarks/results``: the latter
-has in each row a scene in straight light, rasterized and traced, and with all bounces, likewise.
+Renders scenes of the recipe ``dice`` with a pinhole camera. For direct light the table is black, because
+the rasterizer always adds light reflected by the table. The error of a pixel is the difference of mean
+radiance over the traced radiance, or over a tenth of the image mean if that is larger. Each image is
+traced in two halves; half their difference is the noise of the reference. Writes ``reference.json`` and
+``reference.jpg`` to ``benchmarks/results``. Each row of the sheet shows a scene rasterized and traced, in
+direct light and with all bounces.
 """
 
 from __future__ import annotations
@@ -46,26 +46,31 @@ SEED = 3
 STRAIGHT, BOUNCING = "straight", "all_bounces"
 BLACK = (0.0, 0.0, 0.0)
 PERCENTILES = (50, 90, 99)
-GREY = 0.4  # linear, of the mean of a traced picture as it is shown
+GREY = 0.4  # linear mean of a traced image in the sheet
 SHOWN = 3
 QUALITY = 92
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How much is traced."""
+    """Options of the benchmark."""
 
     scenes: int = 6
-    """How many."""
+    """Number of scenes."""
     paths: int = 144
-    """For each pixel of each of the two halves of a picture."""
+    """Paths per pixel of each half."""
     out: Path = Path(__file__).parent / "results"
     """Folder of the results."""
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """The radiance (h, w, 3) of a view: rasterized, and the two halves of the traced one."""
+class Renders:
+    """Radiance (h, w, 3) of a view.
+
+    Attributes:
+        rasterized: result of the rasterizer.
+        halves: two independent results of the path tracer.
+    """
 
     rasterized: Floats
     halves: tuple[Floats, Floats]
@@ -76,9 +81,11 @@ class Pictures:
 
 
 def main(arguments: Arguments) -> None:
-    """Draw, traces, compares, writes and prints."""
-    drawn = [draw(index, arguments.paths) for index in range(arguments.scenes)]
-    found = {light: compared([scene[light] for scene in drawn]) for light in (STRAIGHT, BOUNCING)}
+    """Render and compare scenes; write and print the results."""
+    scenes = [render_scene(index, arguments.paths) for index in range(arguments.scenes)]
+    results = {
+        light: summarize([scene[light] for scene in scenes]) for light in (STRAIGHT, BOUNCING)
+    }
     facts = {
         "environment": collect_environment(get_rasterizer().name, 1)
         | {"mitsuba": load_mitsuba().__version__},
@@ -86,51 +93,55 @@ def main(arguments: Arguments) -> None:
         "size": "x".join(map(str, SIZE_PX)),
         "paths": 2 * arguments.paths,
     }
-    write_json(arguments.out / "reference.json", facts | found)
-    sheet = np.concatenate([row(scene) for scene in drawn[:SHOWN]])
+    write_json(arguments.out / "reference.json", facts | results)
+    sheet = np.concatenate([make_sheet_row(scene) for scene in scenes[:SHOWN]])
     write_bytes(arguments.out / "reference.jpg", images.encode_jpeg(sheet, QUALITY))
-    print(found)
+    print(results)
 
 
-def draw(index: int, paths: int) -> dict[str, Pictures]:
-    """Return a scene of the recipe from the place of its first camera, in both kinds of light."""
+def render_scene(index: int, paths: int) -> dict[str, Renders]:
+    """Render a scene with both kinds of light from its first camera."""
     scene = simulate_scene(load_recipe("dice"), SEED, index).scene
     return {
-        STRAIGHT: pictures(on_black(scene), 2, paths),
-        BOUNCING: pictures(scene, MAX_PATH_DEPTH, paths),
+        STRAIGHT: render_view(blacken_table(scene), 2, paths),
+        BOUNCING: render_view(scene, MAX_PATH_DEPTH, paths),
     }
 
 
-def pictures(scene: Scene, segments: int, paths: int) -> Pictures:
-    """Return a scene rasterized, and traced with paths of so many segments."""
-    view = pinhole(scene)
+def render_view(scene: Scene, segments: int, paths: int) -> Renders:
+    """Render a scene with the rasterizer, and with paths of at most ``segments`` segments."""
+    view = make_pinhole(scene)
     get_rasterizer().load(scene)
     tracer = PathTracer(scene, max_depth=segments)
-    one, other = (tracer.trace(view, samples_per_pixel=paths, seed=seed) for seed in (0, 1))
-    return Pictures(get_rasterizer().render(view, {"radiance"})["radiance"], (one, other))
+    first, second = (tracer.trace(view, samples_per_pixel=paths, seed=seed) for seed in (0, 1))
+    return Renders(get_rasterizer().render(view, {"radiance"})["radiance"], (first, second))
 
 
-def on_black(scene: Scene) -> Scene:
-    """Return the scene on a table that reflects nothing."""
+def blacken_table(scene: Scene) -> Scene:
+    """Return the scene with a table that reflects nothing."""
     table, *others = scene.bodies
     texture = replace(table.material.texture, family="plain", color_a=BLACK, color_b=BLACK)
     material = replace(table.material, texture=texture)
     return replace(scene, bodies=(replace(table, material=material), *others))
 
 
-def pinhole(scene: Scene) -> PinholeView:
-    """Return what a pinhole would see from the place of a scene's first camera."""
+def make_pinhole(scene: Scene) -> PinholeView:
+    """Return a pinhole view at the pose of the scene's first camera."""
     width, height = SIZE_PX
-    middle = ((width - 1) / 2, (height - 1) / 2)
-    return PinholeView(scene.cameras[0].pose, width, height, FOCAL_PX, *middle)
+    principal_point = ((width - 1) / 2, (height - 1) / 2)
+    return PinholeView(scene.cameras[0].pose, width, height, FOCAL_PX, *principal_point)
 
 
-def compared(drawn: list[Pictures]) -> dict[str, Any]:
-    """Return percentiles of the relative error and of the noise in it, and the ratio of the means."""
-    ratios = [float(p.rasterized.mean() / p.traced().mean()) for p in drawn]
+def summarize(scenes: list[Renders]) -> dict[str, Any]:
+    """Return percentiles of relative error and noise, and the ratio of the means."""
+    ratios = [float(p.rasterized.mean() / p.traced().mean()) for p in scenes]
     return {
-        "relative_error": percentiles([relative(p.rasterized, p.traced(), p) for p in drawn]),
-        "noise": percentiles([relative(*p.halves, p) / np.float32(2) for p in drawn]),
+        "relative_error": compute_percentiles(
+            [compute_relative_error(p.rasterized, p.traced(), p) for p in scenes]
+        ),
+        "noise": compute_percentiles(
+            [compute_relative_error(*p.halves, p) / np.float32(2) for p in scenes]
+        ),
         "mean_over_traced": {
             "least": min(ratios),
             "median": float(np.median(ratios)),
@@ -139,25 +150,25 @@ def compared(drawn: list[Pictures]) -> dict[str, Any]:
     }
 
 
-def relative(one: Floats, other: Floats, pictures: Pictures) -> Floats:
-    """Return the difference (h, w) of two pictures over the traced one."""
-    level = pictures.traced().mean(axis=-1)
-    apart = np.abs(one.mean(axis=-1) - other.mean(axis=-1))
-    return np.asarray(apart / np.maximum(level, level.mean() / 10), np.float32)
+def compute_relative_error(first: Floats, second: Floats, reference: Renders) -> Floats:
+    """Return the difference (h, w) of two images relative to the traced one."""
+    level = reference.traced().mean(axis=-1)
+    difference = np.abs(first.mean(axis=-1) - second.mean(axis=-1))
+    return np.asarray(difference / np.maximum(level, level.mean() / 10), np.float32)
 
 
-def percentiles(values: list[Floats]) -> dict[str, float]:
-    """Return some percentiles of the values of all pictures, by name."""
-    found = np.percentile(np.concatenate([v.ravel() for v in values]), PERCENTILES)
-    return {f"p{p}": float(value) for p, value in zip(PERCENTILES, found, strict=True)}
+def compute_percentiles(values: list[Floats]) -> dict[str, float]:
+    """Return percentiles of the values of all images by name."""
+    levels = np.percentile(np.concatenate([v.ravel() for v in values]), PERCENTILES)
+    return {f"p{p}": float(value) for p, value in zip(PERCENTILES, levels, strict=True)}
 
 
-def row(scene: dict[str, Pictures]) -> NDArray[np.uint8]:
-    """Return the pictures of a scene side by side, equally exposed in each kind of light."""
+def make_sheet_row(scene: dict[str, Renders]) -> NDArray[np.uint8]:
+    """Return the images of a scene side by side, with equal exposure for each kind of light."""
     shown = []
-    for found in scene.values():
-        gain = GREY / found.traced().mean()
-        shown += [encode_srgb(p * gain) for p in (found.rasterized, found.traced())]
+    for radiance in scene.values():
+        gain = GREY / radiance.traced().mean()
+        shown += [encode_srgb(p * gain) for p in (radiance.rasterized, radiance.traced())]
     return np.concatenate(shown, axis=1)
 
 

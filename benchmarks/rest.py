@@ -1,10 +1,10 @@
-"""Whether settled scenes lie still: thousands of them are let go again for a second, in another engine.
+"""Stability of settled scenes: thousands are simulated for another second in MuJoCo.
 
     python benchmarks/rest.py [--recipes NAME ...] [--scenes N] [--peers PYTHON] [--work DIR] [--workers N]
 
-``--peers`` is an interpreter that has MuJoCo, whose contacts are not Bullet's: nothing may float or move
-there. Blocks of scenes that were measured before are kept, so that a run that was stopped goes on. Writes
-``rest.json`` to ``benchmarks/results``, in which recipes that are not measured now stay as they were.
+``--peers`` is an interpreter with MuJoCo, whose contact model differs from Bullet's. No body may float or
+move there. Finished blocks of scenes are kept, so an interrupted run resumes. Writes ``rest.json`` to
+``benchmarks/results``, which keeps the results of other recipes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from settled.rest import BLOCK, Block, measure_block, summary
+from settled.rest import BLOCK, Block, measure_block, summarize
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
@@ -31,32 +31,32 @@ from sim2cam.engines.process_pool import map_units
 
 RESULTS = Path(__file__).parent / "results"
 SEED = 11
-SETTLED = (
+RECIPES = (
     "dice", "cubes", "cards", "chessboard", "twisty", "groceries", "fasteners", "lmo", "bin", "shelf",
 )  # fmt: skip
-"""Recipes whose scenes are let go again, each as often as the others."""
+"""Tested recipes, with equal numbers of scenes."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How much is made."""
+    """Options of the benchmark."""
 
-    recipes: tuple[str, ...] = SETTLED
-    """Of which recipes."""
+    recipes: tuple[str, ...] = RECIPES
+    """Recipes to test."""
     scenes: int = 1000
-    """Of each."""
+    """Scenes per recipe."""
     peers: str = sys.executable
-    """Interpreter that has MuJoCo."""
+    """Python interpreter with MuJoCo."""
     work: Path = Path("runs/rest")
-    """Blocks of scenes."""
+    """Folder of the blocks of scenes."""
     workers: int = 2
-    """Processes."""
+    """Number of processes."""
 
 
 def main(arguments: Arguments) -> None:
-    """Make, measures and writes, one recipe after the other."""
-    if strangers := set(arguments.recipes).difference(SETTLED):
-        raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
+    """Measure the scenes of each recipe and write the results."""
+    if unknown := set(arguments.recipes).difference(RECIPES):
+        raise SystemExit(f"--recipes: unknown recipes: {', '.join(sorted(unknown))}.")
     facts = collect_environment(None, arguments.workers)
     arguments.work.mkdir(parents=True, exist_ok=True)
     for name in arguments.recipes:
@@ -66,19 +66,19 @@ def main(arguments: Arguments) -> None:
         ]
         for done, _ in enumerate(map_units(measure_block, blocks, arguments.workers), 1):
             print(f"{name}: {done} of {len(blocks)} blocks", flush=True)
-        made = summary([block.result for block in blocks])
-        found = measured() | {name: {**made, "seed": SEED, "environment": facts}}
-        ordered = {one: found[one] for one in SETTLED if one in found}
+        summary = summarize([block.result for block in blocks])
+        results = read_results() | {name: {**summary, "seed": SEED, "environment": facts}}
+        ordered = {recipe: results[recipe] for recipe in RECIPES if recipe in results}
         write_json(RESULTS / "rest.json", {"recipes": ordered}, indented=False)
 
 
-def measured() -> dict[str, Any]:
-    """Return what is known of each recipe that was measured, by its name."""
+def read_results() -> dict[str, Any]:
+    """Return earlier results by recipe."""
     path = RESULTS / "rest.json"
     if not path.is_file():
         return {}
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["recipes"]
-    return found
+    results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["recipes"]
+    return results
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Translations that a certificate must catch, and changes of a camera that it must let pass.
+"""Harmful changes that a certificate must reject, and camera changes that it must accept.
 
-Each takes a ``Subject`` and ``rng`` and returns a picture of the same size.
+Each function takes a ``Subject`` and ``rng`` and returns an image of the same size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sim2cam.images import SRGB_TO_LINEAR, decode_image, encode_jpeg
 
 Rgb = NDArray[np.uint8]
 
-LEAST_PX = 12
+MIN_PX = 12
 _SHIFT_PX = 3
 _CHROMA = 45.0
 _GRID_LEVELS = 6
@@ -26,13 +26,13 @@ _MARK_LEVELS = 20.0
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A rendered picture to be changed.
+    """A rendered image to be changed.
 
     Attributes:
         rgb: (h, w, 3).
         ids: (h, w), instance ids.
-        objects: the labels.
-        categories: of the data set.
+        objects: labels of the image.
+        categories: categories of the dataset.
     """
 
     rgb: Rgb
@@ -42,35 +42,34 @@ class Subject:
 
     @property
     def large(self) -> list[ObjectLabel]:
-        """The objects of which both sides are ``LEAST_PX`` or more."""
-        return [label for label in self.objects if min(_sides(label)) >= LEAST_PX]
+        """Objects whose box sides are at least ``LEAST_PX``."""
+        return [label for label in self.objects if min(_get_sides(label)) >= MIN_PX]
 
 
 Change = Callable[[Subject, np.random.Generator], Rgb]
 
 
 def shift(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture moved by 3 pixels in some direction."""
+    """Shift the image by 3 pixels in a random direction."""
     angle = rng.uniform(0, 2 * np.pi)
     matrix = np.array([[1, 0, _SHIFT_PX * np.cos(angle)], [0, 1, _SHIFT_PX * np.sin(angle)]])
-    return _rgb(
+    return _round_to_uint8(
         cv2.warpAffine(subject.rgb, matrix, subject.rgb.shape[1::-1], borderMode=cv2.BORDER_REFLECT)
     )
 
 
 def erase(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture without one of its larger objects: what is around it is grown over it."""
+    """Inpaint one of the large objects."""
     label = subject.large[int(rng.integers(len(subject.large)))]
     mask = (subject.ids == label.instance_id).astype(np.uint8)
     hole = cv2.dilate(mask, np.ones((7, 7), np.uint8))
-    return _rgb(cv2.inpaint(subject.rgb, hole, 3, cv2.INPAINT_TELEA))
+    return _round_to_uint8(cv2.inpaint(subject.rgb, hole, 3, cv2.INPAINT_TELEA))
 
 
 def swap_colours(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture with its objects in colours of other classes; their brightness stays.
+    """Swap the colours of objects between classes and keep their lightness.
 
-    Of a palette of evenly spaced hues, one a class, every object takes the one furthest from its
-    own.
+    The palette has one hue per class, evenly spaced. Each object gets the colour farthest from its own.
     """
     del rng
     lab = cv2.cvtColor(subject.rgb.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
@@ -78,10 +77,10 @@ def swap_colours(subject: Subject, rng: np.random.Generator) -> Rgb:
     palette = _CHROMA * np.stack([np.cos(hues), np.sin(hues)], axis=1)
     for label in subject.objects:
         mask = subject.ids == label.instance_id
-        own = lab[mask][:, 1:].mean(axis=0)
-        other = palette[np.linalg.norm(palette - own, axis=1).argmax()]
-        lab[mask, 1:] += other - own
-    return _rgb(255 * cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
+        chroma = lab[mask][:, 1:].mean(axis=0)
+        target = palette[np.linalg.norm(palette - chroma, axis=1).argmax()]
+        lab[mask, 1:] += target - chroma
+    return _round_to_uint8(255 * cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
 
 
 def invert(subject: Subject, rng: np.random.Generator) -> Rgb:
@@ -91,7 +90,7 @@ def invert(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def mirror_half(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return one half beside its own mirror image."""
+    """Replace the right half by the mirrored left half."""
     del rng
     left = subject.rgb[:, : subject.rgb.shape[1] // 2]
     rest = subject.rgb.shape[1] - left.shape[1]
@@ -101,119 +100,119 @@ def mirror_half(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def hallucinate(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture with a copy of an object, turned, where none was."""
+    """Paste a rotated copy of an object to the background."""
     label = subject.large[int(rng.integers(len(subject.large)))]
     x0, y0, x1, y1 = (int(side) for side in label.box_xyxy)
     patch = np.rot90(subject.rgb[y0:y1, x0:x1])
     mask = np.rot90((subject.ids == label.instance_id)[y0:y1, x0:x1])
     height, width = mask.shape
-    made = subject.rgb.copy()
+    changed = subject.rgb.copy()
     for _ in range(1000):
         top = int(rng.integers(subject.rgb.shape[0] - height + 1))
         left = int(rng.integers(subject.rgb.shape[1] - width + 1))
         place = np.s_[top : top + height, left : left + width]
         if not subject.ids[place].any():
             break
-    made[place][mask] = patch[mask]
-    return made
+    changed[place][mask] = patch[mask]
+    return changed
 
 
 def checkerboard(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture under the grid of 2 or 4 pixels that transposed convolutions leave."""
+    """Add the grid of 2 or 4 pixels that transposed convolutions leave."""
     period = int(rng.choice([2, 4]))
     cells = np.indices(subject.rgb.shape[:2]) // (period // 2)
     signs = np.asarray(1.0 - 2.0 * (cells.sum(axis=0) % 2))
-    return _rgb(subject.rgb + _GRID_LEVELS * signs[:, :, None])
+    return _round_to_uint8(subject.rgb + _GRID_LEVELS * signs[:, :, None])
 
 
 def wave(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture under a grid of waves of any period from 3 to 16 pixels."""
+    """Add a sinusoidal grid with a random period from 3 to 16 pixels."""
     period, phase = rng.uniform(3, 16), rng.uniform(0, 2 * np.pi)
     down, right = (
         np.sin(2 * np.pi * np.arange(side) / period + phase) for side in subject.rgb.shape[:2]
     )
-    return _rgb(subject.rgb + _GRID_LEVELS * np.outer(down, right)[:, :, None])
+    return _round_to_uint8(subject.rgb + _GRID_LEVELS * np.outer(down, right)[:, :, None])
 
 
 def wipe(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture in which the mark that stands out most of an object is painted over."""
-    inside, place = _marked(subject, rng)
+    """Paint over the most salient mark of an object."""
+    inside, place = _select_marked(subject, rng)
     hole = np.zeros(inside.shape, np.uint8)
     cv2.circle(hole, place, max(3, round(0.12 * float(np.sqrt(inside.sum())))), 1, -1)
-    made = subject.rgb.copy()
-    made[inside & (hole > 0)] = np.median(subject.rgb[inside], axis=0)
-    return made
+    changed = subject.rgb.copy()
+    changed[inside & (hole > 0)] = np.median(subject.rgb[inside], axis=0)
+    return changed
 
 
 def slip(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture in which what an object shows inside its outline moved by 3 pixels."""
-    inside, _ = _marked(subject, rng)
-    made = subject.rgb.copy()
-    made[inside] = shift(subject, rng)[inside]
-    return made
+    """Shift the texture of an object by 3 pixels inside its outline."""
+    inside, _ = _select_marked(subject, rng)
+    changed = subject.rgb.copy()
+    changed[inside] = shift(subject, rng)[inside]
+    return changed
 
 
-def _marked(
+def _select_marked(
     subject: Subject, rng: np.random.Generator
 ) -> tuple[NDArray[np.bool_], tuple[int, int]]:
-    """Return the inside (h, w) of an object with a mark, and where (x, y) that stands out most.
+    """Return the interior (h, w) of an object with a mark and the most salient position (x, y).
 
-    Of objects without any, that with the clearest is taken.
+    Without any such object, the one with the most salient mark is used.
     """
     luma = cv2.cvtColor(subject.rgb, cv2.COLOR_RGB2GRAY).astype(np.float32)
     smooth = cv2.GaussianBlur(luma, (0, 0), 1.5)
-    found = []
+    candidates = []
     for label in subject.large:
         mask = (subject.ids == label.instance_id).astype(np.uint8)
         inside = cv2.erode(mask, np.ones((7, 7), np.uint8)) > 0
         if inside.any():
-            off = np.where(inside, np.abs(smooth - np.median(luma[inside])), -1)
-            row, column = np.unravel_index(off.argmax(), off.shape)
-            found.append((float(off.max()), inside, (int(column), int(row))))
-    found.sort(key=lambda one: one[0], reverse=True)
-    clear = [one for one in found if one[0] >= _MARK_LEVELS] or found[:1]
+            difference = np.where(inside, np.abs(smooth - np.median(luma[inside])), -1)
+            row, column = np.unravel_index(difference.argmax(), difference.shape)
+            candidates.append((float(difference.max()), inside, (int(column), int(row))))
+    candidates.sort(key=lambda candidate: candidate[0], reverse=True)
+    clear = [c for c in candidates if c[0] >= _MARK_LEVELS] or candidates[:1]
     _, inside, place = clear[int(rng.integers(len(clear)))]
     return inside, place
 
 
 def seam(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture of which one tile is brighter than the others."""
-    middle = int(rng.integers(subject.rgb.shape[1] // 4, 3 * subject.rgb.shape[1] // 4))
-    made = subject.rgb.astype(np.float32)
-    made[:, middle:] += 8.0
-    return _rgb(made)
+    """Brighten one of two tiles."""
+    boundary = int(rng.integers(subject.rgb.shape[1] // 4, 3 * subject.rgb.shape[1] // 4))
+    changed = subject.rgb.astype(np.float32)
+    changed[:, boundary:] += 8.0
+    return _round_to_uint8(changed)
 
 
 def identity(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture as it is."""
+    """Return the image unchanged."""
     del rng
     return subject.rgb
 
 
 def expose(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture exposed for longer or shorter, by up to 0.7 stops."""
-    return _coded(2.0 ** rng.uniform(-0.7, 0.7) * SRGB_TO_LINEAR[subject.rgb])
+    """Change the exposure by up to 0.7 stops."""
+    return _encode_srgb(2.0 ** rng.uniform(-0.7, 0.7) * SRGB_TO_LINEAR[subject.rgb])
 
 
 def balance(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture under another white balance."""
+    """Change the white balance."""
     gains = np.array([rng.uniform(0.75, 1.3), 1.0, rng.uniform(0.7, 1.35)], np.float32)
-    return _coded(gains * SRGB_TO_LINEAR[subject.rgb])
+    return _encode_srgb(gains * SRGB_TO_LINEAR[subject.rgb])
 
 
 def blur(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture through a softer lens."""
-    return _rgb(cv2.GaussianBlur(subject.rgb, (0, 0), rng.uniform(0.3, 1.1)))
+    """Blur the image like a softer lens."""
+    return _round_to_uint8(cv2.GaussianBlur(subject.rgb, (0, 0), rng.uniform(0.3, 1.1)))
 
 
 def add_noise(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture with noise of 1 to 8 levels."""
+    """Add noise of 1 to 8 levels."""
     noise = rng.normal(0, rng.uniform(1, 8), subject.rgb.shape)
-    return _rgb(subject.rgb + noise)
+    return _round_to_uint8(subject.rgb + noise)
 
 
 def compress(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Return the picture after another JPEG of quality 55 to 97."""
+    """Compress the image as JPEG of quality 55 to 97."""
     return decode_image(encode_jpeg(subject.rgb, int(rng.integers(55, 98))))
 
 
@@ -240,17 +239,17 @@ BENIGN: dict[str, Change] = {
 }
 
 
-def _sides(label: ObjectLabel) -> tuple[float, float]:
+def _get_sides(label: ObjectLabel) -> tuple[float, float]:
     x0, y0, x1, y1 = label.box_xyxy
     return x1 - x0, y1 - y0
 
 
-def _rgb(values: NDArray[np.generic]) -> Rgb:
+def _round_to_uint8(values: NDArray[np.generic]) -> Rgb:
     return np.asarray(np.rint(values).clip(0, 255), np.uint8)
 
 
-def _coded(linear: NDArray[np.float32]) -> Rgb:
-    """Return sRGB of linear light."""
+def _encode_srgb(linear: NDArray[np.float32]) -> Rgb:
+    """Return sRGB values of linear light."""
     clipped = linear.clip(0, 1)
     coded = np.where(clipped <= 0.0031308, 12.92 * clipped, 1.055 * clipped ** (1 / 2.4) - 0.055)
-    return _rgb(255 * coded)
+    return _round_to_uint8(255 * coded)

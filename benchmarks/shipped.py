@@ -1,8 +1,8 @@
-"""The weights that ship, on real dice: scores and novelty on the development and the test split.
+"""Scores and OOD rate of the shipped dice weights on real dice: development and test split.
 
     python benchmarks/shipped.py
 
-Writes ``benchmarks/results/shipped.json``; the scoring of the test split is logged.
+Writes ``benchmarks/results/shipped.json``. The scoring of the test split is logged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from scoring_log import RESULTS, log_scoring, real_folder
+from scoring_log import RESULTS, locate_real_dataset, log_scoring
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
@@ -21,16 +21,16 @@ from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 
 
 def main() -> None:
-    """Score, writes and prints."""
+    """Score both splits; write and print the results."""
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
-    captures = real_folder("dice")
+    captures = locate_real_dataset("dice")
     results = {
         split: bench(detector, read_real_images(captures / f"{split}.json"))
         for split in ("dev", "test")
     }
     scores = {
-        split: {**found.score.to_json(), "ood_rate": found.reliability.to_json()["ood_rate"]}
-        for split, found in results.items()
+        split: {**result.score.to_json(), "ood_rate": result.reliability.to_json()["ood_rate"]}
+        for split, result in results.items()
     }
     facts = {
         "environment": collect_environment(None, 1),

@@ -1,4 +1,4 @@
-"""Sites: where a camera is at work, and equal trainings brought to each from its own captures."""
+"""Sites of cameras, and equal training adapted to each from its own images."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ ADAPTED = (
     (RANDOMIZED, "reinhard"),
     (RANDOMIZED, TRANSLATED),
 )
-"""Data sets of the arms that are brought to sites."""
+"""Datasets of the variants that are adapted to sites."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A camera in its place.
+    """A camera at its place of use.
 
     Attributes:
-        captures: without labels, to be brought to, and labelled ones that are scored.
-        root: folder of the data and trainings of its own; its name is the site's.
-        shared: folder of those in which no site has a part, which are made once.
-        predictions: folder of what is found in its captures.
+        captures: unlabelled images for adaptation, and labelled test images.
+        root: folder of the site's own datasets and training runs; its name is the site's.
+        shared: folder of datasets and training runs that do not depend on a site.
+        predictions: folder of the predictions on the test images.
     """
 
     captures: RealImageSplits
@@ -43,33 +43,35 @@ class Site:
     shared: Path
     predictions: Path
 
-    def folder_of(self, arm: Variant) -> Path:
-        """Return where data and trainings of an arm are."""
-        return self.shared if arm.all_data == (RANDOMIZED,) else self.root
+    def get_folder(self, variant: Variant) -> Path:
+        """Return the folder of a variant's datasets and training runs."""
+        return self.shared if variant.all_data == (RANDOMIZED,) else self.root
 
 
-def run_arm(plan: AblationPlan, arm: Variant, site: Site, *, at_once: int, minutes: float) -> None:
-    """Train an arm, unless it was, and writes what it finds in the captures of a site.
+def run_variant(
+    plan: AblationPlan, variant: Variant, site: Site, *, at_once: int, minutes: float
+) -> None:
+    """Train a variant, if it is missing, and write its predictions on a site's test images.
 
     Args:
-        plan: of the trainings.
-        arm: one of its arms.
-        site: whose captures it is brought to and scored on.
-        at_once: trainings and pictures side by side, one thread each.
-        minutes: after which no training is started.
+        plan: ablation plan.
+        variant: one of its variants.
+        site: site to adapt to.
+        at_once: training runs and images in parallel, one thread each.
+        minutes: time limit for starting training runs.
     """
-    own, work = replace(plan, variants=(arm,)), site.folder_of(arm)
+    variant_plan, work = replace(plan, variants=(variant,)), site.get_folder(variant)
     if work == site.root:
         renders = site.root / RANDOMIZED
-        if not renders.exists():  # what no site changes is made once
+        if not renders.exists():  # shared renders are generated once
             renders.parent.mkdir(parents=True, exist_ok=True)
             renders.symlink_to((site.shared / RANDOMIZED).absolute(), target_is_directory=True)
-    empty = prepare_data(own, site.captures, work, workers=at_once)
-    for reason in empty.values():
-        print(f"{site.root.name}: {arm.name} is not run: {reason}", flush=True)
-    if empty:
+    skipped = prepare_data(variant_plan, site.captures, work, workers=at_once)
+    for reason in skipped.values():
+        print(f"{site.root.name}: skipping {variant.name}: {reason}", flush=True)
+    if skipped:
         return
-    for done in run_jobs(
-        own, site.captures, work, site.predictions, workers=at_once, minutes=minutes
+    for job in run_jobs(
+        variant_plan, site.captures, work, site.predictions, workers=at_once, minutes=minutes
     ):
-        print(f"{site.root.name}: {done.name}", flush=True)
+        print(f"{site.root.name}: {job.name}", flush=True)

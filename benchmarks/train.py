@@ -1,11 +1,11 @@
-"""What a training step of a detector costs, and whether it ever waits for its data.
+"""Cost of a training step of each detector size, and its time waiting for data.
 
     python benchmarks/train.py [--work DIR] [--steps N]
 
-Trains each size of detector as the recipe ``dice`` has it, on pictures that are rendered into ``--work``, on
-one core and on two; on a GPU too where there is one. The first fifth of the steps, in which pictures are
-decoded, is no part of what is told. "Cores busy" is CPU time over wall time. Beside them stands what making
-a batch costs by itself. Writes ``train.json`` to ``benchmarks/results``.
+Trains each size as configured by the recipe ``dice`` on one and two cores, and on a GPU if there is one.
+Images are rendered into ``--work``. The first fifth of the steps, which decode images, is excluded.
+"Cores busy" is CPU time over wall time. The cost of making a batch is measured separately. Writes
+``train.json`` to ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 import tyro
-from rendering.spread import Clock, spread
+from rendering.spread import Clock, compute_spread
 from scoring_log import RESULTS
 
 from sim2cam.data.environment import collect_environment
@@ -38,32 +38,32 @@ from sim2cam.pipeline.recipe import load_recipe
 
 SIZES = ("nano", "small", "base")
 CORES = (1, 2)
-PICTURES = 160
+IMAGE_COUNT = 160
 BATCHES = 12
 LINE_STEPS = 5
 WARM_UP = 0.2
 AIM_BUSY = 0.9
-"""Share of the time in which a step waits for nothing; of two cores, that are busy."""
+"""Target share of time in which a step does not wait for data; with two cores, of busy cores."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What is trained, and how long."""
+    """Options of the benchmark."""
 
     work: Path = Path("runs/train")
-    """Renders and trainings."""
+    """Folder of renders and training runs."""
     steps: int = 50
-    """Of each training."""
+    """Steps of each training."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One training.
+    """A training configuration.
 
     Attributes:
-        size: of the detector.
+        size: detector size.
         device: ``cpu`` or ``cuda``.
-        cores: threads.
+        cores: number of threads.
     """
 
     size: str
@@ -72,10 +72,10 @@ class Case:
 
 
 def main(arguments: Arguments) -> None:
-    """Render what is missing, trains, writes and prints."""
+    """Render missing images, train, write and print results."""
     renders = arguments.work / "sim"
     generate(
-        load_recipe("dice"), renders, count=PICTURES, seed=0, workers=max(CORES),
+        load_recipe("dice"), renders, count=IMAGE_COUNT, seed=0, workers=max(CORES),
         resume=True, overwrite=False, progress=lambda _done, _total: None,
     )  # fmt: skip
     cases = [Case(size, "cpu", cores) for size in SIZES for cores in CORES]
@@ -96,39 +96,43 @@ def main(arguments: Arguments) -> None:
 
 
 def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
-    """Return what a training costs, in a process of its own."""
+    """Return the cost of a training; run in a separate process."""
     use_threads(case.cores)
     config = replace(load_recipe("dice").train, architecture=case.size, steps=arguments.steps)
-    told: list[tuple[TrainProgress, float, float]] = []
+    progress: list[tuple[TrainProgress, float, float]] = []
 
-    def tell(line: TrainProgress) -> None:
-        told.append((line, time.perf_counter(), time.process_time()))
+    def record(line: TrainProgress) -> None:
+        progress.append((line, time.perf_counter(), time.process_time()))
 
     run = arguments.work / f"{case.size}-{case.device}-{case.cores}"
     shutil.rmtree(run, ignore_errors=True)
     dataset = read_dataset(renders)
     train_detector(
         ((dataset, 1.0),), config, run,
-        device=case.device, progress=tell, checkpoint_interval_s=1e9, log_interval_steps=LINE_STEPS,
+        device=case.device, progress=record, checkpoint_interval_s=1e9, log_interval_steps=LINE_STEPS,
     )  # fmt: skip
-    kept = [one for one in told if one[0].step >= WARM_UP * arguments.steps]
-    lines = [line for line, *_ in kept[1:]]
-    (_, first_s, first_cpu_s), (_, last_s, last_cpu_s) = kept[0], kept[-1]
+    measured = [entry for entry in progress if entry[0].step >= WARM_UP * arguments.steps]
+    lines = [line for line, *_ in measured[1:]]
+    (_, first_s, first_cpu_s), (_, last_s, last_cpu_s) = measured[0], measured[-1]
     steps_s = [line.step_s for line in lines]
     return {
         **asdict(case),
         "batch": config.batch,
         "crop_px": config.crop_px,
-        "step_ms": asdict(spread([1e3 * s for s in steps_s])),
+        "step_ms": asdict(compute_spread([1e3 * s for s in steps_s])),
         "crops_per_s": config.batch * len(steps_s) / sum(steps_s),
         "cores_busy": (last_cpu_s - first_cpu_s) / (last_s - first_s),
         "waiting_share": sum(line.wait_s for line in lines) / sum(steps_s),
-        "making_cpu_ms": asdict(spread(making_ms(dataset.categories, config, renders))),
+        "making_cpu_ms": asdict(
+            compute_spread(measure_batch_ms(dataset.categories, config, renders))
+        ),
     }
 
 
-def making_ms(categories: tuple[str, ...], config: TrainConfig, renders: Path) -> list[float]:
-    """Return the CPU milliseconds of making each of some batches, of pictures that are decoded already."""
+def measure_batch_ms(
+    categories: tuple[str, ...], config: TrainConfig, renders: Path
+) -> list[float]:
+    """Return the CPU time of making batches of decoded images, in ms."""
     maker = build_batch_maker(((read_dataset(renders), 1.0),), categories, Tasks(), config)
     for step in range(BATCHES):
         maker.make(step)

@@ -1,13 +1,15 @@
-"""What transfers make of renders of dice: what certificates and two judges say, and how near to photos it is.
+"""Certification and domain gap of all transfers on renders of dice.
 
     python benchmarks/translations.py [--work DIR] [--pictures N]
 
-Takes the renders and transfers that ``benchmarks/dice.py`` left in ``--work``, and all transfers without a
-network, fitted to the style photos; translates the first N renders with each, and certifies them with the weights that ship as judges. How far certified pictures are from photos
-is told by their looks: the sliced Wasserstein distance, and how well a classifier tells both sets apart (0.5
-if it cannot), from the style photos that transfers were fitted to, and from those of the development split,
-which are other views. How far these are from the style photos is told too. No label of a photo is read. Writes
-``translations.json`` to ``benchmarks/results`` after each transfer, and ``translations.jpg``: some renders beside what becomes of them.
+Uses the renders and transfers of ``benchmarks/dice.py`` in ``--work``, and all parameter-free transfers,
+fitted to the style photos. Translates the first N renders with each transfer and certifies them with the
+shipped detectors as verifiers. The gap between certified images and photos is measured on image
+statistics: sliced Wasserstein distance, and AUC of a classifier of the two sets (0.5 if they are
+indistinguishable). Reference sets are the style photos and the development photos, which show other
+views; the gap between these two is reported too. No label of a photo is read. Writes
+``translations.json`` to ``benchmarks/results`` after each transfer, and a contact sheet
+``translations.jpg``.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import numpy as np
 import tyro
 from dice import write_sheet
 from numpy.typing import NDArray
-from scoring_log import RESULTS, real_folder
+from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.adapt.store import TRANSFER_TYPES
 from sim2cam.data.environment import collect_environment
@@ -42,44 +44,46 @@ from sim2cam.pipeline.translation import Certification, apply_transfer, fit_para
 from sim2cam.pipeline.verifiers import resolve_weights
 from sim2cam.seeds import derive_rng
 
-Looks = NDArray[np.float64]
+ImageStatistics = NDArray[np.float64]
 
 SEED = 100
 PHOTOS = ("style", "dev")
-"""Splits: those that transfers were fitted to, and others."""
-JUDGES = {"task": "dice", "verifier": "dice-verifier"}
+"""Splits of photos: the one that transfers are fitted to, and another."""
+VERIFIERS = {"task": "dice", "verifier": "dice-verifier"}
 AIMS = {"rejection_rate": 0.05, "detection_recall": 0.97}
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What is translated."""
+    """Options of the benchmark."""
 
     work: Path = Path("runs/ladder")
-    """Where ``benchmarks/dice.py`` left its data."""
+    """Folder of the data of ``benchmarks/dice.py``."""
     pictures: int = 200
-    """Renders."""
+    """Number of renders."""
 
 
 def main(arguments: Arguments) -> None:
-    """Translate, measures, writes and prints."""
+    """Translate and measure renders; write and print the results."""
     use_threads(1)
     renders = read_dataset(arguments.work / "randomized").take(arguments.pictures)
-    captures = {name: read_real_images(real_folder("dice") / f"{name}.json") for name in PHOTOS}
-    photos = {name: _looks(one) for name, one in captures.items()}
-    before = _looks(renders)
-    far = functools.partial(_gaps, photos, before)
+    captures = {
+        name: read_real_images(locate_real_dataset("dice") / f"{name}.json") for name in PHOTOS
+    }
+    photos = {name: _compute_statistics(dataset) for name, dataset in captures.items()}
+    render_statistics = _compute_statistics(renders)
+    measure_gaps = functools.partial(_measure_gaps, photos, render_statistics)
     rows = [
-        {"name": "development photos", **far(photos["dev"])},
-        {"name": "renders", **far(before)},
+        {"name": "development photos", **measure_gaps(photos["dev"])},
+        {"name": "renders", **measure_gaps(render_statistics)},
     ]
     columns = {"render": renders}
     facts = {
         "environment": collect_environment(None, 1),
-        "verifiers": JUDGES,
+        "verifiers": VERIFIERS,
         "aims": AIMS,
         "images": len(renders.samples),
-        "photos": {name: len(looks) for name, looks in photos.items()},
+        "photos": {name: len(rows) for name, rows in photos.items()},
         "transfers": rows,
     }
     transfers = arguments.work / "transfers"
@@ -90,7 +94,7 @@ def main(arguments: Arguments) -> None:
             )
     for run in sorted(transfers.iterdir()):
         out = arguments.work / "judged" / run.name
-        rows.append(measure(run, renders, far, out))
+        rows.append(measure(run, renders, measure_gaps, out))
         write_json(RESULTS / "translations.json", facts)
         print(rows[-1], flush=True)
         if rows[-1]["kept"]:
@@ -99,10 +103,13 @@ def main(arguments: Arguments) -> None:
 
 
 def measure(
-    run: Path, renders: Dataset, far: Callable[[Looks], dict[str, Any]], out: Path
+    run: Path,
+    renders: Dataset,
+    measure_gaps: Callable[[ImageStatistics], dict[str, Any]],
+    out: Path,
 ) -> dict[str, Any]:
-    """Return what a transfer makes of renders; how far that is from photos is None, with why, of too few."""
-    weights = tuple((name, resolve_weights(Path(file))) for name, file in JUDGES.items())
+    """Return the certificate and the domain gap of a transfer; too few images give the reason instead of a gap."""
+    weights = tuple((name, resolve_weights(Path(file))) for name, file in VERIFIERS.items())
     certificate = apply_transfer(
         run,
         renders,
@@ -115,37 +122,45 @@ def measure(
         overwrite=False,
         progress=lambda _done, _total: None,
     )
-    retention = {name: certificate.estimate_detection_recall(name) for name in JUDGES}
+    retention = {name: certificate.estimate_detection_recall(name) for name in VERIFIERS}
     measured = {
         "name": run.name,
         "decision": certificate.decision,
         "kept": certificate.accepted_count,
         "rejection_rate": certificate.rejection_rate.to_json(),
-        "detection_recall": {name: one and one.to_json() for name, one in retention.items()},
+        "detection_recall": {
+            name: recall and recall.to_json() for name, recall in retention.items()
+        },
     }
     if certificate.accepted_count < MIN_IMAGES:
-        why = f"{certificate.accepted_count} pictures were kept, and {MIN_IMAGES} are needed"
-        return {**measured, "from": None, "why": why}
-    return {**measured, **far(_looks(read_dataset(out)))}
+        reason = f"{certificate.accepted_count} images passed; at least {MIN_IMAGES} are needed."
+        return {**measured, "from": None, "why": reason}
+    return {**measured, **measure_gaps(_compute_statistics(read_dataset(out)))}
 
 
-def _gaps(photos: Mapping[str, Looks], before: Looks, looks: Looks) -> dict[str, Any]:
-    """Return how far looks are from those of each set of photos, but not from themselves."""
-    found = {}
-    for name, own in photos.items():
-        if own is not looks:
-            scale = fit_feature_scaler(own, before)
+def _measure_gaps(
+    photos: Mapping[str, ImageStatistics],
+    render_statistics: ImageStatistics,
+    statistics: ImageStatistics,
+) -> dict[str, Any]:
+    """Return the domain gap to each set of photos, except to the set itself."""
+    gaps = {}
+    for name, reference in photos.items():
+        if reference is not statistics:
+            scale = fit_feature_scaler(reference, render_statistics)
             gap = measure_domain_gap(
-                scale.transform(looks), scale.transform(own), derive_rng(SEED, "translations")
+                scale.transform(statistics),
+                scale.transform(reference),
+                derive_rng(SEED, "translations"),
             )
-            found[name] = {
+            gaps[name] = {
                 "sliced_wasserstein": gap.sliced_wasserstein.to_json(),
                 "auc": gap.auc.to_json(),
             }
-    return {"from": found}
+    return {"from": gaps}
 
 
-def _looks(dataset: Dataset) -> Looks:
+def _compute_statistics(dataset: Dataset) -> ImageStatistics:
     return np.array([compute_image_statistics(read_rgb(sample.rgb)) for sample in dataset.samples])
 
 

@@ -1,10 +1,10 @@
-"""What the shipped recipes make: a thousand samples of each, which are checked.
+"""Check of a thousand samples of each shipped recipe.
 
     python benchmarks/worlds.py [--recipes NAME ...] [--samples N] [--work DIR] [--workers N]
 
-Samples that were made before are kept, so that a run that was stopped goes on. Writes ``worlds.json``,
-in which recipes that are not measured now stay as they were, to ``benchmarks/results``, and a contact sheet of
-each to ``--work``; ``docs/gallery`` shows all recipes.
+Existing samples are kept, so an interrupted run resumes. Writes ``worlds.json`` to ``benchmarks/results``,
+which keeps the results of other recipes, and a contact sheet per recipe to ``--work``. ``docs/gallery``
+shows all recipes.
 """
 
 from __future__ import annotations
@@ -35,41 +35,41 @@ RECIPES = sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml"))
 
 @dataclass(frozen=True)
 class Arguments:
-    """How much is made."""
+    """Options of the benchmark."""
 
     recipes: tuple[str, ...] = tuple(RECIPES)
-    """Of which recipes."""
+    """Recipes to check."""
     samples: int = 1000
-    """Of each."""
+    """Samples per recipe."""
     work: Path = Path("runs/worlds")
-    """Data sets and contact sheets."""
+    """Folder of datasets and contact sheets."""
     workers: int = 2
-    """Processes."""
+    """Number of processes."""
 
 
 def main(arguments: Arguments) -> None:
-    """Make, measures and writes, one recipe after the other."""
-    if strangers := set(arguments.recipes).difference(RECIPES):
-        raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
+    """Generate and check the samples of each recipe; write the results."""
+    if unknown := set(arguments.recipes).difference(RECIPES):
+        raise SystemExit(f"--recipes: unknown recipes: {', '.join(sorted(unknown))}.")
     facts = collect_environment(get_rasterizer().name, arguments.workers)
     for name in arguments.recipes:
         sheet = arguments.work / f"{name}.jpg"
-        made = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
-        found = measured() | {name: {**made, "environment": facts}}
+        row = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
+        results = read_results() | {name: {**row, "environment": facts}}
         write_json(
             RESULTS / "worlds.json",
-            {"recipes": [found[one] for one in RECIPES if one in found]},
+            {"recipes": [results[recipe] for recipe in RECIPES if recipe in results]},
             indented=False,
         )
-        print(f"{name}: {len(made['problems'])} problems", flush=True)
+        print(f"{name}: {len(row['problems'])} problems", flush=True)
 
 
-def measured() -> dict[str, dict[str, Any]]:
-    """Return what is known of each recipe that was measured, by its name."""
+def read_results() -> dict[str, dict[str, Any]]:
+    """Return earlier results by recipe."""
     path = RESULTS / "worlds.json"
     if not path.is_file():
         return {}
-    return {one["name"]: one for one in json.loads(path.read_text(encoding="utf-8"))["recipes"]}
+    return {row["name"]: row for row in json.loads(path.read_text(encoding="utf-8"))["recipes"]}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Draws 16 samples of every shipped recipe, with their labels, and the page that shows them.
+"""Contact sheets of 16 samples of each shipped recipe, and the page that shows them.
 
     python docs/gallery.py [RECIPE ...]
 
-Writes ``docs/gallery/RECIPE.jpg`` (of those named, or all) and ``docs/gallery/README.md``. What looks to the byte
-like another one's is left out.
+Writes ``docs/gallery/RECIPE.jpg`` for these or all recipes, and ``docs/gallery/README.md``. Sheets that
+are identical to another one are omitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sim2cam.report.sheet import build_sample_sheet
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
 WIDTH_PX = 1120
-MOST_BYTES = 72_000
+MAX_BYTES = 72_000
 QUALITIES = range(88, 20, -6)
 PAGE = """# What the shipped recipes make
 
@@ -35,42 +35,42 @@ RECIPE --preview` shows. `make gallery` draws this page.
 
 
 def main(names: list[str]) -> None:
-    """Draw the pictures of these recipes, and writes the page of all that there are."""
+    """Write the contact sheets of these recipes, and the page of all sheets."""
     shipped = sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml"))
     for name in names or shipped:
-        drawn, file = picture_of(name), FOLDER / f"{name}.jpg"
+        sheet, file = make_sheet(name), FOLDER / f"{name}.jpg"
         file.unlink(missing_ok=True)
-        twins = [other for other in FOLDER.glob("*.jpg") if other.read_bytes() == drawn]
-        if not twins:
-            write_bytes(file, drawn)
-        print(f"{name}: {min(twins, default=file)}", flush=True)
+        duplicates = [other for other in FOLDER.glob("*.jpg") if other.read_bytes() == sheet]
+        if not duplicates:
+            write_bytes(file, sheet)
+        print(f"{name}: {min(duplicates, default=file)}", flush=True)
     write_page(shipped)
 
 
 def write_page(shipped: list[str]) -> None:
-    """Write the page of those that have a picture."""
+    """Write the page of all recipes that have a contact sheet."""
     parts = [PAGE]
     for name in shipped:
         if (FOLDER / f"{name}.jpg").is_file():
             parts.append(
-                f"## {name}\n\n{_told(RECIPES_FOLDER / f'{name}.toml')}\n\n![{name}]({name}.jpg)\n"
+                f"## {name}\n\n{_read_description(RECIPES_FOLDER / f'{name}.toml')}\n\n![{name}]({name}.jpg)\n"
             )
     write_bytes(FOLDER / "README.md", "\n".join(parts).encode())
 
 
-def picture_of(name: str) -> bytes:
-    """Return the samples of a recipe side by side, as a JPEG as good as its size allows."""
+def make_sheet(name: str) -> bytes:
+    """Return the contact sheet of a recipe as JPEG with the highest quality within the size limit."""
     with tempfile.TemporaryDirectory() as folder:
         sheet = build_sample_sheet(render_preview(load_recipe(name), Path(folder, name), seed=SEED))
     height = round(sheet.shape[0] * WIDTH_PX / sheet.shape[1])
     small = cv2.resize(sheet, (WIDTH_PX, height), interpolation=cv2.INTER_AREA)
     rgb = np.asarray(small, np.uint8)
-    found = (encode_jpeg(rgb, quality) for quality in QUALITIES)
-    return next(data for data in found if len(data) <= MOST_BYTES)
+    encodings = (encode_jpeg(rgb, quality) for quality in QUALITIES)
+    return next(data for data in encodings if len(data) <= MAX_BYTES)
 
 
-def _told(recipe: Path) -> str:
-    """Return what a recipe's first lines say of it."""
+def _read_description(recipe: Path) -> str:
+    """Return the comment at the top of a recipe."""
     lines = recipe.read_text(encoding="utf-8").splitlines()
     first = next(i for i, line in enumerate(lines) if not line.startswith("#"))
     return "\n".join(line.removeprefix("# ") for line in lines[:first])

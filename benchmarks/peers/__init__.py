@@ -1,1 +1,1 @@
-"""What is compared with: renderers, one program each, and published code; none but ours needs sim2cam."""
+"""Compared renderers, one program each, and published code; only our renderer needs sim2cam."""

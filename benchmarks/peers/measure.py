@@ -1,12 +1,12 @@
-"""What every renderer of the benchmark shares: reading the tabletop, timing frames, reporting.
+"""Shared code of the renderers: reading the tabletop, timing frames, reporting.
 
-Renderers run in processes of their own, with interpreters that need not have sim2cam, from the
-folder ``benchmarks``::
+Renderers run in separate processes from the folder ``benchmarks``, with interpreters that need not have
+sim2cam::
 
     PYTHON -m peers.NAME FOLDER OUT --frames N --warm N
 
-``FOLDER`` holds the tabletop as ``sim2cam`` wrote it (``tabletop.json``, ``tabletop.npz``, pictures);
-``OUT`` gets ``report.json`` and ``picture.npz``. Only numpy is needed here.
+``FOLDER`` is a tabletop exported by sim2cam (``tabletop.json``, ``tabletop.npz``, textures). Writes
+``report.json`` and ``image.npz`` to ``OUT``. This module only needs numpy.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 NOT_INSTALLED = 3
-"""Exit code of a renderer whose package is missing; the cure stands in the report."""
+"""Exit code if the package of a renderer is missing; standard error has the pip command."""
 
 OPENGL_FROM_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
-"""From OpenGL's camera frame (y up, looking along -z) to OpenCV's."""
+"""Transform between OpenGL's camera frame (y up, looking along -z) and OpenCV's."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """One object of the tabletop.
+    """An object of the tabletop.
 
     Attributes:
-        vertices_m, normals: (n, 3), in the object's frame.
-        uvs: (n, 2), not negative; the picture repeats beyond 1.
+        vertices_m, normals: (n, 3), in the object frame.
+        uvs: (n, 2), not negative; the texture repeats beyond 1.
         faces: (m, 3) indices.
-        picture: colours as a PNG file, sRGB; its top row is at v = 1.
-        pixels: the same (h, w, 3), uint8.
-        roughness, specular: of a dielectric.
+        texture: sRGB texture as PNG file; its top row is at v = 1.
+        pixels: pixels of the texture (h, w, 3), uint8.
+        roughness, specular: parameters of the dielectric material.
     """
 
     vertices_m: Floats
     normals: Floats
     uvs: Floats
     faces: NDArray[np.int64]
-    picture: Path
+    texture: Path
     pixels: NDArray[np.uint8]
     roughness: float
     specular: float
@@ -60,17 +60,17 @@ class Body:
 
 @dataclass(frozen=True)
 class Tabletop:
-    """The same for every renderer.
+    """Scene that is the same for every renderer.
 
     Attributes:
         bodies: the first is the table.
         poses: (frames, bodies, 4, 4) to the world, z up.
-        camera: (4, 4) OpenCV camera (x right, y down, z forward) to the world.
-        width, height, focal_px: of a pinhole whose principal point is the middle.
+        camera: (4, 4) from OpenCV camera (x right, y down, z forward) to the world.
+        width, height, focal_px: of a pinhole with a centred principal point.
         to_light: (3,) unit vector towards the light.
-        irradiance: (3,) linear RGB that it sheds on what faces it.
+        irradiance: (3,) linear RGB on a surface that faces the light.
         light_radius_rad: angular radius of the light.
-        sky: (3,) linear RGB radiance from everywhere above.
+        sky: (3,) linear RGB radiance of the upper hemisphere.
     """
 
     bodies: tuple[Body, ...]
@@ -85,19 +85,19 @@ class Tabletop:
     sky: Floats
 
     def pose(self, frame: int, body: int) -> Floats:
-        """Return the pose (4, 4) of a body in a frame; after the last one they begin again."""
+        """Return the pose (4, 4) of a body in a frame; frames repeat after the last one."""
         return np.asarray(self.poses[frame % len(self.poses), body])
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a renderer is asked for.
+    """Command-line arguments of a renderer.
 
     Attributes:
-        folder: of the tabletop.
-        out: of report and picture.
-        frames: that are timed.
-        warm: that are drawn before.
+        folder: folder of the tabletop.
+        out: folder of report and image.
+        frames: number of timed frames.
+        warm: number of warm-up frames.
     """
 
     folder: Path
@@ -107,13 +107,13 @@ class Arguments:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """What a renderer sees in frame 0.
+class RenderedImage:
+    """Rendered frame 0.
 
     Attributes:
-        rgb: (h, w, 3) uint8, for the eye.
-        depth_m: (h, w) along the optical axis; None when not drawn.
-        bodies: (h, w) number of the body from 1, the table first; None when not drawn.
+        rgb: (h, w, 3) uint8, for display.
+        depth_m: (h, w) along the optical axis; None if not rendered.
+        bodies: (h, w) number of the body from 1, table first; None if not rendered.
     """
 
     rgb: NDArray[np.uint8]
@@ -126,9 +126,9 @@ class Timing:
     """Times of frames, in milliseconds.
 
     Attributes:
-        what: was made.
-        cpu_ms: of all threads of the process.
-        wall_ms: on the clock.
+        what: rendered channels.
+        cpu_ms: CPU time of all threads of the process.
+        wall_ms: wall time.
     """
 
     what: str
@@ -136,18 +136,18 @@ class Timing:
     wall_ms: list[float]
 
 
-def arguments() -> Arguments:
-    """Return what the command line says."""
+def parse_arguments() -> Arguments:
+    """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--frames", type=int, required=True)
-    parser.add_argument("--warm", type=int, required=True)
+    parser.add_argument("--frames", type=int, require_module=True)
+    parser.add_argument("--warm", type=int, require_module=True)
     return Arguments(**vars(parser.parse_args()))
 
 
-def required(module: str, cure: str) -> Any:
-    """Return a module, or ends the process with the cure when it is not installed."""
+def require_module(module: str, cure: str) -> Any:
+    """Import a module; exit with the pip command if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -155,8 +155,8 @@ def required(module: str, cure: str) -> Any:
         raise SystemExit(NOT_INSTALLED) from error
 
 
-def version_of(*distributions: str) -> str:
-    """Return name and version of the first distribution that is installed."""
+def get_version(*distributions: str) -> str:
+    """Return name and version of the first installed distribution."""
     for name in distributions:
         try:
             return f"{name} {importlib.metadata.version(name)}"
@@ -184,23 +184,23 @@ def read_tabletop(folder: Path) -> Tabletop:
         )  # fmt: skip
 
 
-def once(draw: Callable[[], Any]) -> tuple[float, float]:
-    """Return how long something takes: CPU- and wall milliseconds."""
+def time_call(draw: Callable[[], Any]) -> tuple[float, float]:
+    """Return CPU and wall milliseconds of a call."""
     wall, cpu = time.perf_counter(), time.process_time()
     draw()
     return 1e3 * (time.process_time() - cpu), 1e3 * (time.perf_counter() - wall)
 
 
-def timed(what: str, draw: Callable[[int], Any], asked: Arguments) -> Timing:
-    """Return how long frames take, after some that warm up."""
-    times = [once(partial(draw, frame)) for frame in range(asked.warm + asked.frames)]
-    cpu_ms, wall_ms = zip(*times[asked.warm :], strict=True)
+def time_frames(what: str, draw: Callable[[int], Any], arguments: Arguments) -> Timing:
+    """Return the times of frames after the warm-up frames."""
+    times = [time_call(partial(draw, frame)) for frame in range(arguments.warm + arguments.frames)]
+    cpu_ms, wall_ms = zip(*times[arguments.warm :], strict=True)
     return Timing(what, list(cpu_ms), list(wall_ms))
 
 
 def resident_mb(*, at_most: bool = False) -> float:
-    """Return the memory that this process holds now or, at most, has held; 0 where Linux is not."""
-    # What getrusage calls the most counts the process from which this one was started.
+    """Return the resident memory of this process, or its peak; 0 without ``/proc``."""
+    # The maximum of getrusage includes the parent process.
     name = "VmHWM:" if at_most else "VmRSS:"
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="utf-8").splitlines() if status.is_file() else []
@@ -208,16 +208,20 @@ def resident_mb(*, at_most: bool = False) -> float:
 
 
 def report(
-    asked: Arguments, version: str, timings: list[Timing], picture: Picture, before_mb: float
+    arguments: Arguments,
+    version: str,
+    timings: list[Timing],
+    image: RenderedImage,
+    before_mb: float,
 ) -> None:
-    """Write what was measured.
+    """Write the results.
 
     Args:
-        asked: where it goes.
-        version: of the renderer.
-        timings: the first is the one that is compared.
-        picture: of frame 0.
-        before_mb: memory when the first frame was drawn.
+        arguments: command-line arguments.
+        version: version of the renderer.
+        timings: the first one is compared.
+        image: frame 0.
+        before_mb: memory after the first frame.
     """
     memory = {"first_frame": before_mb, "end": resident_mb(), "peak": resident_mb(at_most=True)}
     facts = {
@@ -226,14 +230,14 @@ def report(
         "timings": [vars(timing) for timing in timings],
         "memory_mb": memory,
     }
-    asked.out.mkdir(parents=True, exist_ok=True)
-    (asked.out / "report.json").write_text(json.dumps(facts), encoding="utf-8")
-    planes = {name: plane for name, plane in vars(picture).items() if plane is not None}
-    np.savez(asked.out / "picture.npz", **planes)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "report.json").write_text(json.dumps(facts), encoding="utf-8")
+    planes = {name: plane for name, plane in vars(image).items() if plane is not None}
+    np.savez(arguments.out / "image.npz", **planes)
 
 
 def write_obj(path: Path, body: Body) -> None:
-    """Write a mesh as a Wavefront file, every corner with its own normal and place on the picture."""
+    """Write a mesh as a Wavefront file; every corner has its own normal and uv coordinates."""
     lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in body.vertices_m]
     lines += [f"vt {u:.9g} {v:.9g}" for u, v in body.uvs]
     lines += [f"vn {x:.9g} {y:.9g} {z:.9g}" for x, y, z in body.normals]

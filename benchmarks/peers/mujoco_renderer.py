@@ -20,17 +20,19 @@ CURE = "pip install mujoco"
 
 
 def main() -> None:
-    """Time the three passes together, and colour with depth."""
-    asked = measure.arguments()
-    mujoco = measure.required("mujoco", CURE)
-    tabletop = measure.read_tabletop(asked.folder)
+    """Time colour with depth, and all three passes."""
+    arguments = measure.parse_arguments()
+    mujoco = measure.require_module("mujoco", CURE)
+    tabletop = measure.read_tabletop(arguments.folder)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "scene.xml").write_text(_model(tabletop, Path(folder)), encoding="utf-8")
+        (Path(folder) / "scene.xml").write_text(
+            _make_model(tabletop, Path(folder)), encoding="utf-8"
+        )
         model = mujoco.MjModel.from_xml_path(str(Path(folder) / "scene.xml"))
     data = mujoco.MjData(model)
     renderer = mujoco.Renderer(model, tabletop.height, tabletop.width)
 
-    def colour(frame: int) -> Any:
+    def render_color(frame: int) -> Any:
         for body in range(len(tabletop.bodies)):
             pose = tabletop.pose(frame, body)
             data.mocap_pos[body] = pose[:3, 3]
@@ -44,25 +46,25 @@ def main() -> None:
         renderer.disable_depth_rendering()
         return rgb, depth_m
 
-    def with_ids(frame: int) -> Any:
-        seen = colour(frame)
+    def render_with_ids(frame: int) -> Any:
+        buffers = render_color(frame)
         renderer.enable_segmentation_rendering()
         ids = renderer.render()
         renderer.disable_segmentation_rendering()
-        return *seen, ids
+        return *buffers, ids
 
-    rgb, depth_m, ids = with_ids(0)
+    rgb, depth_m, ids = render_with_ids(0)
     before = measure.resident_mb()
     timings = [
-        measure.timed("RGB, depth", colour, asked),
-        measure.timed("RGB, depth, ids", with_ids, asked),
+        measure.time_frames("RGB, depth", render_color, arguments),
+        measure.time_frames("RGB, depth, ids", render_with_ids, arguments),
     ]
-    picture = measure.Picture(rgb, depth_m, ids[..., 0].astype(np.int64) + 1)
-    measure.report(asked, measure.version_of("mujoco"), timings, picture, before)
+    image = measure.RenderedImage(rgb, depth_m, ids[..., 0].astype(np.int64) + 1)
+    measure.report(arguments, measure.get_version("mujoco"), timings, image, before)
 
 
-def _model(tabletop: measure.Tabletop, folder: Path) -> str:
-    """Return the model as MJCF, every body one that is moved from outside."""
+def _make_model(tabletop: measure.Tabletop, folder: Path) -> str:
+    """Return the scene as MJCF with mocap bodies."""
     root = Xml.Element("mujoco")
     visual = Xml.SubElement(root, "visual")
     size = {"offwidth": str(tabletop.width), "offheight": str(tabletop.height)}
@@ -73,27 +75,31 @@ def _model(tabletop: measure.Tabletop, folder: Path) -> str:
     Xml.SubElement(visual, "map", znear="0.05", zfar="20")
     Xml.SubElement(root, "statistic", extent="1", center="0 0 0")
     assets, world = Xml.SubElement(root, "asset"), Xml.SubElement(root, "worldbody")
-    towards = -tabletop.to_light
+    direction = -tabletop.to_light
     Xml.SubElement(
-        world, "light", type="directional", castshadow="true", dir=_text(towards),
-        pos=_text(tabletop.to_light), ambient="0 0 0", diffuse="0.6 0.6 0.6", specular="0.1 0.1 0.1",
+        world, "light", type="directional", castshadow="true", dir=_format_numbers(direction),
+        pos=_format_numbers(tabletop.to_light), ambient="0 0 0", diffuse="0.6 0.6 0.6", specular="0.1 0.1 0.1",
     )  # fmt: skip
     axes = (tabletop.camera @ measure.OPENGL_FROM_OPENCV)[:3, :2].T
     Xml.SubElement(
-        world, "camera", pos=_text(tabletop.camera[:3, 3]), fovy=str(fovy_deg), xyaxes=_text(axes)
+        world,
+        "camera",
+        pos=_format_numbers(tabletop.camera[:3, 3]),
+        fovy=str(fovy_deg),
+        xyaxes=_format_numbers(axes),
     )
     for index, body in enumerate(tabletop.bodies):
         measure.write_obj(folder / f"{index}.obj", body)
-        _add(assets, world, index, body)
+        _add_body(assets, world, index, body)
     return Xml.tostring(root, encoding="unicode")
 
 
-def _add(assets: Xml.Element, world: Xml.Element, index: int, body: measure.Body) -> None:
-    """Add a body: its mesh, its picture, and the frame that moves it."""
+def _add_body(assets: Xml.Element, world: Xml.Element, index: int, body: measure.Body) -> None:
+    """Add mesh, texture and mocap frame of a body."""
     name = f"body{index}"
     inertia = "shell" if index == 0 else "convex"  # the table has no volume
     Xml.SubElement(assets, "mesh", name=name, file=f"{index}.obj", inertia=inertia)
-    Xml.SubElement(assets, "texture", name=name, type="2d", file=str(body.picture.resolve()))
+    Xml.SubElement(assets, "texture", name=name, type="2d", file=str(body.texture.resolve()))
     Xml.SubElement(assets, "material", name=name, texture=name, specular="0.3", shininess="0.3")
     moved = Xml.SubElement(world, "body", name=name, mocap="true")
     Xml.SubElement(
@@ -101,7 +107,7 @@ def _add(assets: Xml.Element, world: Xml.Element, index: int, body: measure.Body
     )
 
 
-def _text(values: measure.Floats) -> str:
+def _format_numbers(values: measure.Floats) -> str:
     return " ".join(f"{v:.9g}" for v in np.ravel(values))
 
 

@@ -1,8 +1,8 @@
-"""CycleGAN as its authors published it (Zhu et al., 2017), written anew from the description.
+"""CycleGAN as published by its authors (Zhu et al., 2017), reimplemented from the description.
 
-Every network sees one batch at a time, in single precision and PyTorch's own layout, with the layers,
-optimisers and order of steps of the paper's code: nothing is fused, joined or left out. It is what the
-reference in ``adapt/reference`` has to be faster than, at the same losses.
+Each network processes one batch at a time in single precision and PyTorch's default memory layout, with
+the layers, optimizers and step order of the published code, without fusion. It is the baseline of the
+faster reference implementation in ``adapt/reference``, which has the same losses.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ CYCLE_WEIGHT, IDENTITY_WEIGHT = 10.0, 5.0
 POOL = 50
 
 
-def generator(blocks: int, width: int = 64) -> nn.Sequential:
-    """Return the residual generator: 7x7, two halvings, blocks, two doublings, 7x7."""
+def build_generator(blocks: int, width: int = 64) -> nn.Sequential:
+    """Return the residual generator: 7x7 convolution, two downsamplings, blocks, two upsamplings, 7x7."""
     layers: list[nn.Module] = [nn.ReflectionPad2d(3), nn.Conv2d(3, width, 7), *_norm_relu(width)]
     for channels in (width, 2 * width):
         layers += [nn.Conv2d(channels, 2 * channels, 3, stride=2, padding=1)]
@@ -33,8 +33,8 @@ def generator(blocks: int, width: int = 64) -> nn.Sequential:
     return nn.Sequential(*layers, nn.ReflectionPad2d(3), nn.Conv2d(width, 3, 7), nn.Tanh())
 
 
-def discriminator(width: int = 64) -> nn.Sequential:
-    """Return the discriminator of patches of 70 px."""
+def build_discriminator(width: int = 64) -> nn.Sequential:
+    """Return the 70-pixel PatchGAN discriminator."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 4, stride=2, padding=1), nn.LeakyReLU(0.2)]
     for channels, stride in ((width, 2), (2 * width, 2), (4 * width, 1)):
         layers += [
@@ -46,53 +46,55 @@ def discriminator(width: int = 64) -> nn.Sequential:
 
 
 class PublishedCycleGan:
-    """Both generators, both discriminators and their optimisers.
+    """Both generators, both discriminators and their optimizers.
 
     Args:
         blocks: residual blocks of the generators.
-        draw: returns pictures (n, 3, h, w) of renders and of captures, from -1 to 1, for a step.
+        sample: returns renders and real images (n, 3, h, w) in [-1, 1] for a step.
     """
 
-    def __init__(self, blocks: int, draw: Callable[[int], tuple[Tensor, Tensor]]) -> None:
-        self._draw = draw
-        self.generator, self._back = generator(blocks), generator(blocks)
-        self._judges = {"real": discriminator(), "sim": discriminator()}
-        self._generators = _adam(self.generator, self._back)
-        self._discriminators = _adam(*self._judges.values())
-        self._pools = {name: _Pool() for name in self._judges}
+    def __init__(self, blocks: int, sample: Callable[[int], tuple[Tensor, Tensor]]) -> None:
+        self._sample = sample
+        self.generator, self._back = build_generator(blocks), build_generator(blocks)
+        self._critics = {"real": build_discriminator(), "sim": build_discriminator()}
+        self._generators = _make_adam(self.generator, self._back)
+        self._discriminators = _make_adam(*self._critics.values())
+        self._pools = {name: _Pool() for name in self._critics}
 
     def train_step(self, step: int) -> None:
-        """Teach the generators, then the discriminators."""
-        sim, real = self._draw(step)
+        """Update the generators, then the discriminators."""
+        sim, real = self._sample(step)
         fake_real = self.generator(sim)
-        again_sim = self._back(fake_real)
+        cycled_sim = self._back(fake_real)
         fake_sim = self._back(real)
-        again_real = self.generator(fake_sim)
-        self._let_judges_learn(learn=False)
+        cycled_real = self.generator(fake_sim)
+        self._set_discriminators_trainable(trainable=False)
         self._generators.zero_grad()
-        same = _far(self.generator(real), real) + _far(self._back(sim), sim)
-        cycle = _far(again_sim, sim) + _far(again_real, real)
-        fooled = _square(self._judges["real"](fake_real), 1.0)
-        fooled = fooled + _square(self._judges["sim"](fake_sim), 1.0)
-        total = fooled + CYCLE_WEIGHT * cycle + IDENTITY_WEIGHT * same
+        identity = _mean_distance(self.generator(real), real) + _mean_distance(self._back(sim), sim)
+        cycle = _mean_distance(cycled_sim, sim) + _mean_distance(cycled_real, real)
+        adversarial = _squared_error(self._critics["real"](fake_real), 1.0)
+        adversarial = adversarial + _squared_error(self._critics["sim"](fake_sim), 1.0)
+        total = adversarial + CYCLE_WEIGHT * cycle + IDENTITY_WEIGHT * identity
         total.backward()  # type: ignore[no-untyped-call]
         self._generators.step()
-        self._let_judges_learn(learn=True)
+        self._set_discriminators_trainable(trainable=True)
         self._discriminators.zero_grad()
-        for name, true, made in (("real", real, fake_real), ("sim", sim, fake_sim)):
-            shown = self._pools[name].swap(made.detach())
-            judge = self._judges[name]
-            judged = 0.5 * (_square(judge(true), 1.0) + _square(judge(shown), 0.0))
-            judged.backward()  # type: ignore[no-untyped-call]
+        for name, real_images, generated in (("real", real, fake_real), ("sim", sim, fake_sim)):
+            images = self._pools[name].swap(generated.detach())
+            critic = self._critics[name]
+            loss = 0.5 * (
+                _squared_error(critic(real_images), 1.0) + _squared_error(critic(images), 0.0)
+            )
+            loss.backward()  # type: ignore[no-untyped-call]
         self._discriminators.step()
 
     def networks(self) -> tuple[nn.Module, ...]:
-        """Return the generator of captures, that of renders, and the discriminators of both."""
-        return self.generator, self._back, self._judges["real"], self._judges["sim"]
+        """Return the generators to real and to simulated images, and the discriminators of both."""
+        return self.generator, self._back, self._critics["real"], self._critics["sim"]
 
-    def _let_judges_learn(self, *, learn: bool) -> None:
-        for judge in self._judges.values():
-            judge.requires_grad_(learn)
+    def _set_discriminators_trainable(self, *, trainable: bool) -> None:
+        for critic in self._critics.values():
+            critic.requires_grad_(trainable)
 
 
 class _Block(nn.Module):
@@ -113,37 +115,37 @@ class _Block(nn.Module):
 
 
 class _Pool:
-    """The last 50 made pictures, one of which is shown every second time."""
+    """Image buffer of the last 50 generated images; each is replaced by an older one with probability 0.5."""
 
     def __init__(self) -> None:
-        self._pictures: list[Tensor] = []
+        self._images: list[Tensor] = []
         self._rng = np.random.default_rng(0)
 
-    def swap(self, made: Tensor) -> Tensor:
-        shown = []
-        for fresh in made:
-            picture = fresh
-            if len(self._pictures) < POOL:
-                self._pictures.append(fresh)
+    def swap(self, generated: Tensor) -> Tensor:
+        images = []
+        for new_image in generated:
+            image = new_image
+            if len(self._images) < POOL:
+                self._images.append(new_image)
             elif self._rng.random() > 0.5:
-                place = int(self._rng.integers(POOL))
-                picture, self._pictures[place] = self._pictures[place], fresh
-            shown.append(picture)
-        return torch.stack(shown)
+                index = int(self._rng.integers(POOL))
+                image, self._images[index] = self._images[index], new_image
+            images.append(image)
+        return torch.stack(images)
 
 
 def _norm_relu(channels: int) -> list[nn.Module]:
     return [nn.InstanceNorm2d(channels), nn.ReLU()]
 
 
-def _adam(*networks: nn.Module) -> torch.optim.Adam:
+def _make_adam(*networks: nn.Module) -> torch.optim.Adam:
     parameters = itertools.chain(*(network.parameters() for network in networks))
     return torch.optim.Adam(parameters, 2e-4, (0.5, 0.999), foreach=False, fused=False)
 
 
-def _square(verdict: Tensor, target: float) -> Tensor:
-    return (verdict - target).square().mean()
+def _squared_error(scores: Tensor, target: float) -> Tensor:
+    return (scores - target).square().mean()
 
 
-def _far(first: Tensor, second: Tensor) -> Tensor:
+def _mean_distance(first: Tensor, second: Tensor) -> Tensor:
     return (first - second).abs().mean()

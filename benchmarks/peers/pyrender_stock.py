@@ -1,4 +1,4 @@
-"""pyrender's own renderer: its ``OffscreenRenderer`` on one scene that is kept from frame to frame."""
+"""pyrender's ``OffscreenRenderer`` on one scene that is kept between frames."""
 
 from __future__ import annotations
 
@@ -17,42 +17,44 @@ CURE = 'pip install "numpy<2" pyrender==0.1.45'
 
 
 def main() -> None:
-    """Time colour and depth, then the same with ids."""
-    asked = measure.arguments()
-    if not hasattr(np, "infty"):  # the last release was made for NumPy 1
+    """Time colour and depth, without and with ids."""
+    arguments = measure.parse_arguments()
+    if not hasattr(np, "infty"):  # pyrender needs this name of NumPy 1
         vars(np)["infty"] = np.inf
-    pyrender = measure.required("pyrender", CURE)
-    tabletop = measure.read_tabletop(asked.folder)
-    scene, nodes = _scene(pyrender, tabletop)
+    pyrender = measure.require_module("pyrender", CURE)
+    tabletop = measure.read_tabletop(arguments.folder)
+    scene, nodes = _make_scene(pyrender, tabletop)
     renderer = pyrender.OffscreenRenderer(tabletop.width, tabletop.height)
     shadows = pyrender.RenderFlags.SHADOWS_DIRECTIONAL
     colors = {node: (number, 0, 0) for number, node in enumerate(nodes, 1)}
 
-    def colour(frame: int) -> Any:
+    def render_color(frame: int) -> Any:
         for body, node in enumerate(nodes):
             scene.set_pose(node, tabletop.pose(frame, body))
         return renderer.render(scene, flags=shadows)
 
-    def with_ids(frame: int) -> Any:
-        seen = colour(frame)
-        return *seen, renderer.render(scene, flags=pyrender.RenderFlags.SEG, seg_node_map=colors)[0]
+    def render_with_ids(frame: int) -> Any:
+        buffers = render_color(frame)
+        return *buffers, renderer.render(
+            scene, flags=pyrender.RenderFlags.SEG, seg_node_map=colors
+        )[0]
 
-    rgb, depth_m, ids = with_ids(0)
+    rgb, depth_m, ids = render_with_ids(0)
     before = measure.resident_mb()
     timings = [
-        measure.timed("RGB, depth", colour, asked),
-        measure.timed("RGB, depth, ids", with_ids, asked),
+        measure.time_frames("RGB, depth", render_color, arguments),
+        measure.time_frames("RGB, depth, ids", render_with_ids, arguments),
     ]
-    picture = measure.Picture(rgb, depth_m, ids[..., 0].astype(np.int64))
-    version = measure.version_of("pyrender", "scikit-robot-pyrender")
-    measure.report(asked, version, timings, picture, before)
+    image = measure.RenderedImage(rgb, depth_m, ids[..., 0].astype(np.int64))
+    version = measure.get_version("pyrender", "scikit-robot-pyrender")
+    measure.report(arguments, version, timings, image, before)
 
 
-def _scene(pyrender: Any, tabletop: measure.Tabletop) -> tuple[Any, list[Any]]:
+def _make_scene(pyrender: Any, tabletop: measure.Tabletop) -> tuple[Any, list[Any]]:
     """Return the scene and the node of each body."""
     scene = pyrender.Scene(ambient_light=tabletop.sky, bg_color=(*tabletop.sky, 1.0))
     nodes = [
-        scene.add(_mesh(pyrender, body), pose=tabletop.pose(0, i))
+        scene.add(_make_mesh(pyrender, body), pose=tabletop.pose(0, i))
         for i, body in enumerate(tabletop.bodies)
     ]
     f, middle = tabletop.focal_px, (tabletop.width / 2, tabletop.height / 2)
@@ -60,11 +62,11 @@ def _scene(pyrender: Any, tabletop: measure.Tabletop) -> tuple[Any, list[Any]]:
     scene.add(camera, pose=tabletop.camera @ measure.OPENGL_FROM_OPENCV)
     strength = float(tabletop.irradiance.max())
     light = pyrender.DirectionalLight(tabletop.irradiance / strength, strength)
-    scene.add(light, pose=_shining_from(tabletop.to_light))
+    scene.add(light, pose=_orient_light(tabletop.to_light))
     return scene, nodes
 
 
-def _mesh(pyrender: Any, body: measure.Body) -> Any:
+def _make_mesh(pyrender: Any, body: measure.Body) -> Any:
     repeat = 10497  # OpenGL's GL_REPEAT
     sampler = pyrender.Sampler(wrapS=repeat, wrapT=repeat)
     texture = pyrender.Texture(source=body.pixels, source_channels="RGB", sampler=sampler)
@@ -81,8 +83,8 @@ def _mesh(pyrender: Any, body: measure.Body) -> Any:
     return pyrender.Mesh([primitive])
 
 
-def _shining_from(to_light: measure.Floats) -> measure.Floats:
-    """Return the pose (4, 4) of a light whose z axis points to where it comes from."""
+def _orient_light(to_light: measure.Floats) -> measure.Floats:
+    """Return the pose (4, 4) of a light whose z axis points towards the light."""
     side = np.cross([0.0, 0.0, 1.0], to_light)
     side /= np.linalg.norm(side)
     pose = np.eye(4)

@@ -1,7 +1,6 @@
-"""sim2cam's rasterizer, timed as its peers are: new poses, so new shadow maps, in every frame.
+"""sim2cam's rasterizer, with new poses and shadow maps in every frame like its peers.
 
-The cost of a channel is the difference of two drawings of the same frame, one with all channels and
-one with all but that: drawing it, reading it back and copying it.
+The cost of a channel is the time difference between rendering all channels and all but this one.
 """
 
 from __future__ import annotations
@@ -30,89 +29,95 @@ OUTPUTS: dict[str, frozenset[Channel]] = {
     "normals": frozenset({"normals"}),
     "cover": frozenset({"cover"}),
 }
-"""What can be left out of a drawing; the channels of one output come together."""
+"""Channels that can be omitted, by output."""
 
 
 def main() -> None:
-    """Time what its peers draw, then all channels, then what each of them costs."""
-    asked = measure.arguments()
-    lines = (asked.folder / "scenes.jsonl").read_text(encoding="utf-8").splitlines()
+    """Time the channels of other renderers, all channels, and each channel."""
+    arguments = measure.parse_arguments()
+    lines = (arguments.folder / "scenes.jsonl").read_text(encoding="utf-8").splitlines()
     scenes = [Scene.from_json(line) for line in lines]
     view = build_optics(scenes[0].cameras[0]).pinhole
     assert view is not None
-    drawing = get_rasterizer()
-    every = drawing.channels
+    rasterizer = get_rasterizer()
+    all_channels = rasterizer.channels
 
-    def timed(
-        what: str, channels: frozenset[Channel], samples: int = 1, lit: list[Scene] = scenes
+    def time_channels(
+        what: str,
+        channels: frozenset[Channel],
+        samples: int = 1,
+        scenes_to_render: list[Scene] = scenes,
     ) -> measure.Timing:
         def frame(number: int) -> Any:
-            drawing.load(lit[number % len(lit)])
-            return drawing.render(view, channels & every, samples=samples)
+            rasterizer.load(scenes_to_render[number % len(scenes_to_render)])
+            return rasterizer.render(view, channels & all_channels, samples=samples)
 
-        return measure.timed(what, frame, asked)
+        return measure.time_frames(what, frame, arguments)
 
     def prepare(number: int) -> None:
-        drawing.load(scenes[number % len(scenes)])
-        drawing.render(
+        rasterizer.load(scenes[number % len(scenes)])
+        rasterizer.render(
             replace(view, width=16, height=16), {"radiance"}
-        )  # which needs the shadow maps
+        )  # renders the shadow maps
 
-    sunlit = [sunlit_alone(scene) for scene in scenes]
+    sunlit = [use_one_hard_light(scene) for scene in scenes]
     prepare(0)
-    seen = drawing.render(view, every, samples=4)
+    buffers = rasterizer.render(view, all_channels, samples=4)
     before = measure.resident_mb()
     timings = [
-        timed("RGB, depth", RGB_DEPTH),
-        timed("RGB, depth, ids", RGB_DEPTH | {"bodies"}),
-        timed("all channels", every),
-        timed("all channels, 4 samples", every, 4),
-        timed("all channels, one hard light", every, 1, sunlit),
-        timed("all channels, 4 samples, one hard light", every, 4, sunlit),
-        measure.timed("shadow maps", prepare, asked),
-        *_channels(
-            prepare, lambda channels: drawing.render(view, channels, samples=1), every, asked
+        time_channels("RGB, depth", RGB_DEPTH),
+        time_channels("RGB, depth, ids", RGB_DEPTH | {"bodies"}),
+        time_channels("all channels", all_channels),
+        time_channels("all channels, 4 samples", all_channels, 4),
+        time_channels("all channels, one hard light", all_channels, 1, sunlit),
+        time_channels("all channels, 4 samples, one hard light", all_channels, 4, sunlit),
+        measure.time_frames("shadow maps", prepare, arguments),
+        *_time_outputs(
+            prepare,
+            lambda channels: rasterizer.render(view, channels, samples=1),
+            all_channels,
+            arguments,
         ),
     ]
-    picture = measure.Picture(
-        encode_srgb(seen["radiance"]), seen["depth_m"], seen["bodies"].astype(np.int64)
+    image = measure.RenderedImage(
+        encode_srgb(buffers["radiance"]), buffers["depth_m"], buffers["bodies"].astype(np.int64)
     )
-    version = f"sim2cam {__version__}, {drawing.name}"
-    measure.report(asked, version, timings, picture, before)
+    version = f"sim2cam {__version__}, {rasterizer.name}"
+    measure.report(arguments, version, timings, image, before)
 
 
-def sunlit_alone(scene: Scene) -> Scene:
-    """Return the scene in one hard light, as its peers are lit but for their ambient light."""
+def use_one_hard_light(scene: Scene) -> Scene:
+    """Return the scene with one hard light and no ambient light."""
     lamp = replace(scene.environment.lamps[0], radius_rad=0.005)
     black = (0.0, 0.0, 0.0)
     return replace(scene, environment=Environment(black, black, (lamp,)))
 
 
-def _channels(
+def _time_outputs(
     prepare: Callable[[int], None],
-    draw: Callable[[frozenset[Channel]], Any],
-    every: frozenset[Channel],
-    asked: measure.Arguments,
+    render: Callable[[frozenset[Channel]], Any],
+    all_channels: frozenset[Channel],
+    arguments: measure.Arguments,
 ) -> list[measure.Timing]:
-    """Return what each output adds, frame by frame.
+    """Return the time that each output adds, frame by frame.
 
     Args:
-        prepare: makes a frame the one that is drawn.
-        draw: draws channels of it.
-        every: all channels.
-        asked: how many frames.
+        prepare: loads a frame.
+        render: renders channels of the loaded frame.
+        all_channels: all channels.
+        arguments: command-line arguments.
     """
-    outputs = {name: left for name, left in OUTPUTS.items() if left & every}
-    found = {name: measure.Timing(f"channel: {name}", [], []) for name in outputs}
-    for frame in range(asked.frames):
+    outputs = {name: channels for name, channels in OUTPUTS.items() if channels & all_channels}
+    timings = {name: measure.Timing(f"channel: {name}", [], []) for name in outputs}
+    for frame in range(arguments.frames):
         prepare(frame)
-        draw(every)
-        whole = measure.once(partial(draw, every))
-        for name, left in outputs.items():
-            rest = measure.once(partial(draw, every - left))
-            found[name].cpu_ms.append(whole[0] - rest[0])
-            found[name].wall_ms.append(whole[1] - rest[1])
-    return list(found.values())
+        render(all_channels)
+        complete = measure.time_call(partial(render, all_channels))
+        for name, channels in outputs.items():
+            partial_render = measure.time_call(partial(render, all_channels - channels))
+            timings[name].cpu_ms.append(complete[0] - partial_render[0])
+            timings[name].wall_ms.append(complete[1] - partial_render[1])
+    return list(timings.values())
 
 
 if __name__ == "__main__":

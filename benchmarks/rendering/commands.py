@@ -1,4 +1,4 @@
-"""Running commands: how long they took, what they used, how they failed."""
+"""Execution of commands with time, memory and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1]
-"""Where commands run: ``benchmarks``."""
+"""Working directory of the commands: ``benchmarks``."""
 
 ONE_THREAD = {
     "LP_NUM_THREADS": "1",  # Mesa's software rasterizer
@@ -19,19 +19,19 @@ ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "OPENCV_FOR_THREADS_NUM": "1",
 }
-"""Environment in which CPU time is work, not waiting; Blender is not bound by it."""
+"""Environment variables for one thread, so that CPU time excludes waiting; Blender ignores them."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A command that ended.
+    """A finished command.
 
     Attributes:
-        code: it exited with.
-        wall_s: on the clock.
-        cpu_s: of the command and everything that it started and waited for.
-        peak_mb: memory of the largest of these processes.
-        errors: what it wrote on standard error.
+        code: exit code.
+        wall_s: wall time.
+        cpu_s: CPU time of the command and its child processes.
+        peak_mb: peak memory of the largest of these processes.
+        errors: standard error output.
     """
 
     code: int
@@ -42,7 +42,7 @@ class Run:
 
 
 def run(command: Sequence[str]) -> Run:
-    """Return how a command ended that ran in ``FOLDER``, in the environment of ``ONE_THREAD``."""
+    """Run a command in ``FOLDER`` with the environment ``ONE_THREAD``."""
     with tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The renderers that are compared, each in a process of its own."""
+"""Compared renderers, each run in a separate process."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from peers.measure import NOT_INSTALLED
 
 from rendering.commands import run
-from rendering.spread import spread
+from rendering.spread import compute_spread
 
 
 @dataclass(frozen=True)
-class Contender:
+class Renderer:
     """A renderer.
 
     Attributes:
-        name: in tables.
-        program: among the peers.
-        lacks: of what a camera would see, and of ground truth.
-        is_slow: draws seconds a frame.
+        name: name in tables.
+        program: module in ``peers``.
+        lacks: missing image effects and ground truth.
+        is_slow: whether a frame takes seconds.
     """
 
     name: str
@@ -32,29 +32,29 @@ class Contender:
     is_slow: bool = False
 
 
-SIM2CAM = Contender(
+SIM2CAM = Renderer(
     "sim2cam", "sim2cam_rasterizer",
     "light that goes from object to object; soft shadows are a few hard ones, steps between them show",
 )  # fmt: skip
-CONTENDERS = (
+RENDERERS = (
     SIM2CAM,
-    Contender(
+    Renderer(
         "pyrender", "pyrender_stock",
         "light from all around (its ambient light has no shadows, even under objects); colour and "
         "depth are multisampled and ids are not, so they differ at silhouettes; no normals, parts, "
         "object coordinates or hidden parts",
     ),
-    Contender(
+    Renderer(
         "pybullet TinyRenderer", "tiny",
         "anti-aliasing, texture filtering, linear light, highlights; shadows are faint and of one "
         "light; no normals, parts, object coordinates or hidden parts",
     ),
-    Contender(
+    Renderer(
         "MuJoCo", "mujoco_renderer",
         "light from all around, linear light, soft shadows; colour is multisampled and depth and "
         "ids are not; no normals, parts, object coordinates or hidden parts",
     ),
-    Contender(
+    Renderer(
         "Blender Cycles, 16 samples", "cycles",
         "nothing of the light but quiet: 16 paths a pixel are noisy; no parts, object coordinates "
         "or hidden parts in these passes",
@@ -63,66 +63,68 @@ CONTENDERS = (
 )  # fmt: skip
 
 
-def contest(
-    contender: Contender, python: str, tabletop: Path, out: Path, *, frames: int, warm: int
+def benchmark_renderer(
+    renderer: Renderer, python: str, tabletop: Path, out: Path, *, frames: int, warm: int
 ) -> dict[str, Any]:
-    """Return how a renderer did on a tabletop, as JSON has it; or why it did not run.
+    """Run a renderer on a tabletop and return its report, or the reason why it did not run.
 
     Args:
-        contender: the renderer.
-        python: the interpreter that it runs with.
+        renderer: the renderer.
+        python: Python interpreter of the renderer.
         tabletop: folder of the exported scene.
-        out: folder for its report and picture.
-        frames, warm: that are timed, and drawn before.
+        out: folder of report and image.
+        frames, warm: numbers of timed and warm-up frames.
     """
     counts = ["--frames", str(frames), "--warm", str(warm)]
     places = [str(folder.resolve()) for folder in (tabletop, out)]
-    ended = run([python, "-m", f"peers.{contender.program}", *places, *counts])
-    facts = {"name": contender.name, "lacks": contender.lacks}
-    if ended.code == NOT_INSTALLED:
-        return facts | {"state": "not installed", "cure": ended.errors.splitlines()[0]}
-    if ended.code != 0:
-        lines = ended.errors.strip().splitlines() or [f"exit code {ended.code}"]
+    process = run([python, "-m", f"peers.{renderer.program}", *places, *counts])
+    facts = {"name": renderer.name, "lacks": renderer.lacks}
+    if process.code == NOT_INSTALLED:
+        return facts | {"state": "not installed", "cure": process.errors.splitlines()[0]}
+    if process.code != 0:
+        lines = process.errors.strip().splitlines() or [f"exit code {process.code}"]
         return facts | {"state": "failed", "error": lines[-1]}
-    found = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     timings = [
         {
             "what": timing["what"],
-            "cpu_ms": asdict(spread(timing["cpu_ms"])),
-            "wall_ms": asdict(spread(timing["wall_ms"])),
+            "cpu_ms": asdict(compute_spread(timing["cpu_ms"])),
+            "wall_ms": asdict(compute_spread(timing["wall_ms"])),
         }
-        for timing in found["timings"]
+        for timing in report["timings"]
     ]
-    return facts | {"state": "ran", **found, "timings": timings}
+    return facts | {"state": "ran", **report, "timings": timings}
 
 
-def agreement(reference: Path, other: Path) -> dict[str, float] | None:
-    """Return how well a renderer's ids and depth agree with those of another, frame 0 of both.
-
-    That is the share of pixels with the same body and the median difference of depth on these, mm.
+def compute_agreement(reference: Path, other: Path) -> dict[str, float] | None:
+    """Compare ids and depth of two renderers in frame 0.
 
     Args:
-        reference, other: folders with pictures.
+        reference, other: folders of the images.
+
+    Returns:
+        ``ids``: share of pixels with the same body; ``depth_mm``: median absolute depth difference of these
+        pixels. None if depth or ids are missing.
     """
-    with np.load(reference / "picture.npz") as ours, np.load(other / "picture.npz") as theirs:
+    with np.load(reference / "image.npz") as ours, np.load(other / "image.npz") as theirs:
         if "bodies" not in theirs or "depth_m" not in theirs:
             return None
         same = ours["bodies"] == theirs["bodies"]
-        apart_mm = 1e3 * np.abs(ours["depth_m"] - theirs["depth_m"])[same]
-    return {"ids": float(same.mean()), "depth_mm": float(np.median(apart_mm))}
+        difference_mm = 1e3 * np.abs(ours["depth_m"] - theirs["depth_m"])[same]
+    return {"ids": float(same.mean()), "depth_mm": float(np.median(difference_mm))}
 
 
-def picture(out: Path) -> NDArray[np.uint8]:
-    """Return the colours (h, w, 3) of the picture in a renderer's folder."""
-    with np.load(out / "picture.npz") as planes:
+def read_image(out: Path) -> NDArray[np.uint8]:
+    """Return the image (h, w, 3) in a renderer's folder."""
+    with np.load(out / "image.npz") as planes:
         return np.asarray(planes["rgb"], np.uint8)
 
 
-def channel_costs(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the CPU-milliseconds that shadow maps and each channel of sim2cam's add to a frame.
+def get_channel_costs(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the CPU milliseconds that shadow maps and each channel of sim2cam add to a frame.
 
     Args:
-        result: of ``contest``.
+        result: result of ``benchmark_renderer``.
     """
     times = {timing["what"]: timing["cpu_ms"] for timing in result.get("timings", [])}
     costs = {"shadow maps": times["shadow maps"]} if "shadow maps" in times else {}

@@ -1,4 +1,4 @@
-"""Pictures a second of the whole command: physics, rendering, labels and files."""
+"""Images per second of the whole command: physics, rendering, labels and files."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from rendering.commands import Run, run
-from rendering.spread import spread
+from rendering.spread import compute_spread
 from sim2cam.data.writer import SAMPLES_PER_SHARD
 
 WORKERS = (1, 2)
 
 
 def measure_end_to_end(recipe: Path, full: Path, pictures: int, repeats: int) -> dict[str, Any]:
-    """Return what ``sim2cam render`` makes a second, with one worker and with two.
+    """Return the throughput of ``sim2cam render`` with one and two workers.
 
-    A short run of one shard a worker goes before each long one. It warms up, and what the long one
-    takes longer is the pace without starting up, from which the scaling is taken.
+    A short run of one shard per worker precedes each long run. It warms up, and the difference in time gives
+    the throughput without startup, from which the scaling is computed.
 
     Args:
-        recipe: of the pictures.
-        full: of pictures with all channels, made by two workers.
-        pictures: of a long run.
-        repeats: of both runs.
+        recipe: recipe of the images.
+        full: recipe with all channels, rendered by two workers.
+        pictures: images of a long run.
+        repeats: repetitions of both runs.
     """
-    found = {workers: _measure(recipe, workers, pictures, repeats) for workers in WORKERS}
-    one, two = (found[workers]["pace_per_s"]["value"] for workers in WORKERS)
+    results = {workers: _measure(recipe, workers, pictures, repeats) for workers in WORKERS}
+    one, two = (results[workers]["pace_per_s"]["value"] for workers in WORKERS)
     return {
         "pictures": pictures,
-        "workers": {str(workers): facts for workers, facts in found.items()},
+        "workers": {str(workers): facts for workers, facts in results.items()},
         "scaling": two / one,
         "full": _measure(full, 2, pictures, repeats),
     }
@@ -45,25 +45,25 @@ def _measure(recipe: Path, workers: int, pictures: int, repeats: int) -> dict[st
     ]
     paces = [(pictures - first) / (long.wall_s - short.wall_s) for short, long in runs]
     return {
-        "pictures_per_s": asdict(spread([pictures / long.wall_s for _, long in runs])),
-        "pace_per_s": asdict(spread(paces)),
-        "cpu_ms": asdict(spread([1e3 * long.cpu_s / pictures for _, long in runs])),
+        "pictures_per_s": asdict(compute_spread([pictures / long.wall_s for _, long in runs])),
+        "pace_per_s": asdict(compute_spread(paces)),
+        "cpu_ms": asdict(compute_spread([1e3 * long.cpu_s / pictures for _, long in runs])),
         "peak_mb": max(long.peak_mb for _, long in runs),
     }
 
 
 def _render(recipe: Path, workers: int, pictures: int) -> Run:
-    """Return how the command went.
+    """Run the command and return its resource use.
 
     Raises:
-        SystemExit: it failed.
+        SystemExit: the command failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable, "-m", "sim2cam", "render", str(recipe), "--out", f"{folder}/data",
             "--count", str(pictures), "--workers", str(workers), "-q",
         ]  # fmt: skip
-        ended = run(command)
-    if ended.code != 0:
-        raise SystemExit(f"sim2cam render failed:\n{ended.errors}")
-    return ended
+        process = run(command)
+    if process.code != 0:
+        raise SystemExit(f"sim2cam render failed:\n{process.errors}")
+    return process

@@ -1,7 +1,7 @@
-"""The floor: what a software renderer has to do for a picture, whatever it shows.
+"""Lower bound of the rendering time of a software renderer, independent of the content.
 
-Every pixel is written once by a shader that computes nothing, at the sizes, formats and numbers of
-samples of the real passes, and copied to memory; the sensor's noise is drawn; files are encoded.
+A trivial shader writes every pixel once, with the sizes, formats and sample counts of the real passes.
+The result is copied to memory, sensor noise is sampled and files are encoded.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rendering.spread import Clock, spread
-from rendering.steps import settled
+from rendering.spread import Clock, compute_spread
+from rendering.steps import simulate_scene
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.render.backends.opengl.context import open_context
 from sim2cam.render.backends.opengl.framebuffers import Attachment, RenderTargets
@@ -25,7 +25,7 @@ from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.camera import Camera
 
 ENCODINGS = ("encode RGB (JPEG)", "encode depth (PNG)", "encode ids (PNG)")
-"""Steps of a picture that belong to its floor as they are."""
+"""Encoding steps, which are part of the lower bound."""
 
 _REPEATS = 10
 _COLOR_SAMPLES = 4
@@ -35,42 +35,44 @@ layout(location = 2) out uint cover; void main() { depth = 0.5; ids = uvec2(1u);
 
 
 def measure_floor(recipe: Recipe, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return CPU-milliseconds of each part of the floor, spread over repeats and views of a scene.
+    """Return CPU milliseconds of each part of the lower bound, over repeats and views of a scene.
 
     Args:
-        recipe: of the pictures.
-        steps: those of a picture, from which encoding is taken.
+        recipe: recipe of the images.
+        steps: measured steps of an image, which include encoding.
     """
     clock, screen = Clock(), _Screen()
     rng = np.random.default_rng(0)
-    for camera in settled(recipe, 0, Clock()).cameras:
-        color, labels = _view(camera, 1), _view(camera, LABEL_OVERSAMPLING)
-        screen.color(color, Clock())  # makes room
+    for camera in simulate_scene(recipe, 0, Clock()).cameras:
+        color, labels = _make_view(camera, 1), _make_view(camera, LABEL_OVERSAMPLING)
+        screen.color(color, Clock())  # allocates the framebuffers
         screen.labels(labels, Clock())
         for _ in range(_REPEATS):
             screen.color(color, clock)
             screen.labels(labels, clock)
             with clock("noise of the sensor"):
                 rng.standard_normal((camera.height, camera.width, 3), dtype=np.float32)
-    own = [{"step": step, "cpu_ms": asdict(spread(ms))} for step, ms in clock.cpu_ms.items()]
-    return own + [
+    parts = [
+        {"step": step, "cpu_ms": asdict(compute_spread(ms))} for step, ms in clock.cpu_ms.items()
+    ]
+    return parts + [
         {"step": s["step"], "cpu_ms": s["cpu_ms"]} for s in steps if s["step"] in ENCODINGS
     ]
 
 
-def _view(camera: Camera, density: int) -> PinholeView:
+def _make_view(camera: Camera, density: int) -> PinholeView:
     optics = build_optics(camera)
     return optics.pinhole or optics.patches[0].make_view(density, 0)[0]
 
 
 class _Screen:
-    """A triangle over the whole view, and the framebuffers of the rasterizer's passes."""
+    """A full-view triangle and the framebuffers of the rasterizer's passes."""
 
     def __init__(self) -> None:
         self._gl = gl = open_context("egl").gl
         self._targets = RenderTargets(gl)
         self._corners = gl.glGenVertexArrays(1)
-        self._color, self._labels = _program(gl, _COLOR), _program(gl, _LABELS)
+        self._color, self._labels = _make_program(gl, _COLOR), _make_program(gl, _LABELS)
         self._radiance = Attachment(0, gl.GL_RGBA32F, (gl.GL_RGBA, gl.GL_FLOAT), np.float32, 4)
         self._truth = (
             Attachment(0, gl.GL_R32F, (gl.GL_RED, gl.GL_FLOAT), np.float32, 1),
@@ -79,7 +81,7 @@ class _Screen:
         )
 
     def color(self, view: PinholeView, clock: Clock) -> None:
-        """Write the samples of all pixels, and copies as many pixels with one sample."""
+        """Write the samples of all pixels, and copy as many pixels with one sample."""
         with clock("write colour, 4 samples"):
             self._write(self._color, (self._radiance,), _COLOR_SAMPLES, view)
         self._write(self._color, (self._radiance,), 1, view)
@@ -87,7 +89,7 @@ class _Screen:
             self._targets.read(self._radiance, view.width, view.height)
 
     def labels(self, view: PinholeView, clock: Clock) -> None:
-        """Write depth, ids and cover, and copies them."""
+        """Write and copy depth, ids and cover."""
         with clock("write depth, ids, cover"):
             self._write(self._labels, self._truth, 1, view)
         with clock("copy depth, ids, cover"):
@@ -106,7 +108,7 @@ class _Screen:
         gl.glFinish()
 
 
-def _program(gl: Any, shader: str) -> GLProgram:
+def _make_program(gl: Any, shader: str) -> GLProgram:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "floor.frag"
         path.write_text(f"#version 410 core\n{shader}\n", encoding="utf-8")

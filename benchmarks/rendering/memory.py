@@ -1,4 +1,4 @@
-"""Memory over many frames of ever new scenes, meshes, textures and sizes."""
+"""Memory over many frames with new scenes, meshes, textures and sizes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import get_rasterizer
 
 SIZES_PX = ((160, 120), (96, 128), (200, 150), (128, 96))
-"""From scene to scene."""
+"""Image sizes, cycled from scene to scene."""
 _MARKS = 200
 """Points of the curve."""
 
 
 def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
-    """Yield what is known so far, now and then, up to the whole curve.
+    """Yield the memory curve after each of its points.
 
     Args:
-        recipe: of the scenes, each thrown, settled, textured and taken from all its views.
-        frames: how many are taken.
+        recipe: recipe of the scenes; all views of each scene are rendered.
+        frames: number of frames.
     """
-    every = max(1, frames // _MARKS)
+    interval = max(1, frames // _MARKS)
     curve: list[tuple[int, float]] = []
     frame = 0
     for index in itertools.count():
@@ -40,22 +40,22 @@ def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
         for camera in scene.cameras:
             shoot(scene, camera, get_rasterizer(), recipe.render.channels)
             frame += 1
-            if frame % every == 0 or frame == frames:
+            if frame % interval == 0 or frame == frames:
                 curve.append((frame, resident_mb()))
-                yield {"scenes": index + 1, "memory_mb": curve, **growth(curve)}
+                yield {"scenes": index + 1, "memory_mb": curve, **compute_growth(curve)}
             if frame == frames:
                 return
 
 
-def growth(curve: list[tuple[int, float]]) -> dict[str, float]:
-    """Return what memory gains per 1,000 frames over the second half of a curve, and its end."""
+def compute_growth(curve: list[tuple[int, float]]) -> dict[str, float]:
+    """Return the memory growth per 1,000 frames over the second half of a curve, and its end."""
     half = np.array(curve[len(curve) // 2 :])
     slope = float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) if len(half) > 1 else 0.0
     return {"mb_per_1000_frames": 1000 * slope, "end_mb": curve[-1][1], "frames": curve[-1][0]}
 
 
 def draw_curve(curve: list[tuple[int, float]], path: Path) -> None:
-    """Write the curve as a picture."""
+    """Write a plot of the curve."""
     import matplotlib as mpl
 
     mpl.use("Agg")

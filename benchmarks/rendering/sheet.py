@@ -1,4 +1,4 @@
-"""The contact sheet: the same frame by every renderer."""
+"""Contact sheets of named images."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam import images
 from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg
 
-Picture = NDArray[np.uint8]
+Image = NDArray[np.uint8]
 
 _STRIP_PX = 28
-_QUALITY = 75  # of the file, which lies in the repository
+_QUALITY = 75  # low, because the file is committed
 _PAPER, _INK = 255, (30, 30, 30)
 
 
-def contact_sheet(pictures: Sequence[tuple[str, Picture]], *, columns: int = 3) -> Picture:
-    """Return named pictures (h, w, 3) of one size beside and below one another.
+def make_contact_sheet(images: Sequence[tuple[str, Image]], *, columns: int = 3) -> Image:
+    """Return a grid of named images (h, w, 3) of one size.
 
     Args:
-        pictures: row by row.
-        columns: how many stand beside one another, at most.
+        images: names and images, row by row.
+        columns: maximum number of columns.
 
     Raises:
-        ValueError: there are none, or their sizes differ.
+        ValueError: there are no images, or their sizes differ.
     """
-    if len({picture.shape for _, picture in pictures}) != 1:
-        raise ValueError("a contact sheet needs pictures of one size")
-    tiles = [_tile(name, picture) for name, picture in pictures]
+    if len({image.shape for _, image in images}) != 1:
+        raise ValueError("A contact sheet needs at least one image, all of one size.")
+    tiles = [_label_tile(name, image) for name, image in images]
     columns = min(columns, len(tiles))
     tiles += [np.full_like(tiles[0], _PAPER)] * (-len(tiles) % columns)
     rows = [np.hstack(tiles[i : i + columns]) for i in range(0, len(tiles), columns)]
@@ -39,14 +39,14 @@ def contact_sheet(pictures: Sequence[tuple[str, Picture]], *, columns: int = 3) 
 
 
 def write_contact_sheet(
-    path: Path, pictures: Sequence[tuple[str, Picture]], *, columns: int = 3
+    path: Path, images: Sequence[tuple[str, Image]], *, columns: int = 3
 ) -> None:
-    """Write a ``contact_sheet`` as a JPEG file."""
-    sheet = contact_sheet(pictures, columns=columns)
-    write_bytes(path, images.encode_jpeg(sheet, _QUALITY))
+    """Write a contact sheet as a JPEG file."""
+    sheet = make_contact_sheet(images, columns=columns)
+    write_bytes(path, encode_jpeg(sheet, _QUALITY))
 
 
-def _tile(name: str, picture: Picture) -> Picture:
-    strip = np.full((_STRIP_PX, *picture.shape[1:]), _PAPER, np.uint8)
+def _label_tile(name: str, image: Image) -> Image:
+    strip = np.full((_STRIP_PX, *image.shape[1:]), _PAPER, np.uint8)
     cv2.putText(strip, name, (8, 20), cv2.FONT_HERSHEY_SIMPLEX, 0.55, _INK, 1, cv2.LINE_AA)
-    return np.vstack([strip, picture])
+    return np.vstack([strip, image])

@@ -1,4 +1,4 @@
-"""Repeated measurements: their middle and how far they spread."""
+"""Statistics of repeated measurements."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Spread:
     n: int
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """Return what repeated measurements say.
+def compute_spread(values: Sequence[float]) -> Spread:
+    """Return the statistics of repeated measurements.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are no measurements.
     """
     if not values:
-        raise ValueError("nothing was measured")
-    low, middle, high = (float(v) for v in np.percentile(values, [10, 50, 90]))
-    return Spread(middle, low, high, float(np.mean(values)), len(values))
+        raise ValueError("There are no measurements.")
+    low, median, high = (float(v) for v in np.percentile(values, [10, 50, 90]))
+    return Spread(median, low, high, float(np.mean(values)), len(values))
 
 
 class Clock:
-    """CPU and wall milliseconds of named steps, one entry each time a step is taken."""
+    """CPU and wall milliseconds of named steps, one entry per execution."""
 
     def __init__(self) -> None:
         self.cpu_ms: dict[str, list[float]] = defaultdict(list)
@@ -50,7 +50,7 @@ class Clock:
 
     @contextmanager
     def __call__(self, step: str) -> Iterator[None]:
-        """Measure what is done inside as one entry of the step."""
+        """Measure the enclosed block as one entry of the step."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.cpu_ms[step].append(1e3 * (time.process_time() - cpu))

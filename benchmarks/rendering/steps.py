@@ -1,4 +1,4 @@
-"""Where the time of the detection set goes: every step of a picture, in one process, one thread."""
+"""Time of each image-formation stage of the detection set, in one process with one thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rendering.spread import Clock, spread
+from rendering.spread import Clock, compute_spread
 from sim2cam import images
 from sim2cam.data.channels import encode_channel
 from sim2cam.data.writer import NewSample, write_shard
@@ -48,34 +48,40 @@ STEPS = (
     "encode ids (PNG)",
     "files, hashes, JSON",
 )
-"""In their order; ``lens`` with labels drawn at twice the density where the lens distorts."""
+"""Stages in order; ``lens: labels`` warps labels of twice the density where the lens distorts."""
 
 
 def measure_steps(recipe: Recipe, scenes: int) -> dict[str, Any]:
-    """Return CPU- and wall milliseconds of each step a picture, spread over scenes.
+    """Return CPU and wall milliseconds per image of each stage, over scenes.
 
     Args:
-        recipe: of the pictures.
-        scenes: how many are taken; one more goes before and is not counted.
+        recipe: recipe of the images.
+        scenes: number of scenes, after one warm-up scene.
     """
-    clocks = [_clocked(recipe, index) for index in range(scenes + 1)][1:]
+    clocks = [_time_scene(recipe, index) for index in range(scenes + 1)][1:]
     views = recipe.render.views
     steps = []
     for step in STEPS:
         cpu_ms = [sum(clock.cpu_ms[step]) / views for clock in clocks]
         wall_ms = [sum(clock.wall_ms[step]) / views for clock in clocks]
         steps.append(
-            {"step": step, "cpu_ms": asdict(spread(cpu_ms)), "wall_ms": asdict(spread(wall_ms))}
+            {
+                "step": step,
+                "cpu_ms": asdict(compute_spread(cpu_ms)),
+                "wall_ms": asdict(compute_spread(wall_ms)),
+            }
         )
     return {"pictures": scenes * views, "views": views, "steps": steps}
 
 
-def _clocked(recipe: Recipe, index: int) -> Clock:
-    """Return the times of one scene and all its pictures."""
+def _time_scene(recipe: Recipe, index: int) -> Clock:
+    """Return the times of one scene and all its images."""
     clock = Clock()
-    scene = settled(recipe, index, clock)
-    _load(scene, clock)
-    samples = [_sample(scene, camera, number, clock) for number, camera in enumerate(scene.cameras)]
+    scene = simulate_scene(recipe, index, clock)
+    _time_loading(scene, clock)
+    samples = [
+        _time_sample(scene, camera, number, clock) for number, camera in enumerate(scene.cameras)
+    ]
     with tempfile.TemporaryDirectory() as folder, clock("shard"):
         write_shard(Path(folder), 0, samples, [asdict(scene)])
     encodings = ("encode depth (PNG)", "encode ids (PNG)")
@@ -86,58 +92,58 @@ def _clocked(recipe: Recipe, index: int) -> Clock:
     return clock
 
 
-def settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
-    """Return a scene at rest; what goes into attempts that fail counts too."""
+def simulate_scene(recipe: Recipe, index: int, clock: Clock) -> Scene:
+    """Return a scene at rest; rejected attempts are timed too."""
     size = (recipe.render.width, recipe.render.height)
     for attempt in itertools.count():
         with clock("chance"):
-            drawn = sample_factors(
+            rendered = sample_factors(
                 recipe.domain, SEED, index, views=recipe.render.views, attempt=attempt
             )
-            draft = build_scene(drawn, *size)
-            problem = find_unprojectable_corner(draft)
+            candidate = build_scene(rendered, *size)
+            problem = find_unprojectable_corner(candidate)
         if problem is None:
             with clock("physics"):
-                scene, certificate = simulate(draft)
+                scene, certificate = simulate(candidate)
             if certificate.rejection is None:
                 return scene
     raise AssertionError
 
 
-def _load(scene: Scene, clock: Clock) -> None:
-    """Load a scene twice: the second time nothing but the shadow maps is new."""
+def _time_loading(scene: Scene, clock: Clock) -> None:
+    """Load a scene twice: only the shadow maps are computed again."""
     view = PinholeView(scene.cameras[0].pose, 16, 16, 16.0, 7.5, 7.5)
     for step in ("first load", "shadow maps"):
         with clock(step):
             get_rasterizer().load(scene)
-            get_rasterizer().render(view, {"radiance"})  # draws the shadow maps and waits for them
+            get_rasterizer().render(view, {"radiance"})  # renders the shadow maps and synchronizes
 
 
-def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSample:
-    """Return what is written of a camera's picture; the steps are those of ``shoot``."""
+def _time_sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSample:
+    """Render a camera's image with the stages of ``shoot`` and return its sample."""
     with clock("lens: maps"):
         optics = build_optics(camera)
-    drawn: dict[PinholeView, GBuffer] = {}
+    rendered: dict[PinholeView, GBuffer] = {}
 
-    def rasterized(view: PinholeView, channels: Collection[Channel], what: str) -> GBuffer:
-        if view not in drawn:
-            with clock(what):
-                drawn[view] = get_rasterizer().render(view, channels)
-        return drawn[view]
+    def rasterize(view: PinholeView, channels: Collection[Channel], step: str) -> GBuffer:
+        if view not in rendered:
+            with clock(step):
+                rendered[view] = get_rasterizer().render(view, channels)
+        return rendered[view]
 
-    def color(view: PinholeView) -> NDArray[np.float32]:
-        return np.asarray(rasterized(view, {"radiance"}, "rasterize colour, 4 samples")["radiance"])
+    def rasterize_color(view: PinholeView) -> NDArray[np.float32]:
+        return np.asarray(rasterize(view, {"radiance"}, "rasterize colour, 4 samples")["radiance"])
 
-    def labels(view: PinholeView) -> GBuffer:
-        return rasterized(view, LABEL_CHANNELS, "rasterize labels")
+    def rasterize_labels(view: PinholeView) -> GBuffer:
+        return rasterize(view, LABEL_CHANNELS, "rasterize labels")
 
-    warp_radiance(optics, color)  # draws; what follows only warps
+    warp_radiance(optics, rasterize_color)  # rasterizes; the second call only warps
     with clock("lens: colour"):
-        radiance = warp_radiance(optics, color)
-    drawn.clear()
-    warp_labels(optics, labels)
+        radiance = warp_radiance(optics, rasterize_color)
+    rendered.clear()
+    warp_labels(optics, rasterize_labels)
     with clock("lens: labels"):
-        truth = warp_labels(optics, labels)
+        truth = warp_labels(optics, rasterize_labels)
     with clock("sensor"):
         developed = develop(radiance, camera.sensor)
     with clock("labels"):

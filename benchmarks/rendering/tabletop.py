@@ -1,4 +1,4 @@
-"""The tabletop that all renderers draw: dice and balls on a table, settled by physics."""
+"""Test scene of all renderers: dice and balls on a table, settled by physics."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from sim2cam.scene.shape import Asset, Die, Ground, Pips, Sphere
 
 SIDE_PX = 512
 EXPOSURE = 1.0
-"""What linear light is multiplied by to become the picture that people look at."""
+"""Factor of linear light in displayed images."""
 
 _DIE_M, _BALL_M = 0.04, 0.022
 _SPACING_M = 0.075
 _FOCAL_PX = 760.0
-_DIE_LOOKS: tuple[TextureFamily, ...] = ("marble", "fbm", "wood", "stains", "plain")
-_BALL_LOOKS: tuple[TextureFamily, ...] = ("worley", "checker", "wood", "speckle", "perlin")
+_DIE_TEXTURES: tuple[TextureFamily, ...] = ("marble", "fbm", "wood", "stains", "plain")
+_BALL_TEXTURES: tuple[TextureFamily, ...] = ("worley", "checker", "wood", "speckle", "perlin")
 _NEUTRAL = Sensor(
     exposure_ev=0.0, red_gain=1.0, blue_gain=1.0, vignetting=0.0, blur_px=0.0, full_well_e=1e6,
     read_noise_e=0.0, denoise=0.0, tone_contrast=1.0, saturation=1.0, sharpening=0.0,
@@ -44,43 +44,43 @@ _NEUTRAL = Sensor(
 
 @dataclass(frozen=True)
 class Tabletop:
-    """Settled scenes that differ in the poses of their bodies alone.
+    """Settled scenes that differ only in the poses of their bodies.
 
     Attributes:
-        name: of the tabletop.
-        frames: the scenes.
+        name: name of the tabletop.
+        frames: scenes.
     """
 
     name: str
     frames: tuple[Scene, ...]
 
     def objects(self) -> int:
-        """Return how many bodies lie on the table."""
+        """Return the number of bodies on the table."""
         return len(self.frames[0].bodies) - 1
 
     def triangles(self) -> int:
-        """Return how many triangles there are in all, table and all."""
+        """Return the number of triangles, including the table."""
         return sum(len(build_mesh(body.asset).faces) for body in self.frames[0].bodies)
 
 
 def make_tabletop(name: str, objects: int, frames: int) -> Tabletop:
-    """Return a tabletop of dice and balls by turns, thrown anew for each frame.
+    """Return a tabletop of alternating dice and balls, thrown for each frame.
 
     Args:
-        name: of the tabletop.
-        objects: how many there are; each has its own colours.
+        name: name of the tabletop.
+        objects: number of objects, each with its own colours.
         frames: number of throws.
     """
     rng = np.random.default_rng(0)
     columns = math.ceil(math.sqrt(objects))
-    table = Body("table", Ground(4.0), _table_look(), Pose(), is_fixed=True)
-    bodies = [_object(i, rng) for i in range(objects)]
-    scene = Scene((table, *bodies), _light(), (_camera(columns * _SPACING_M),))
-    return Tabletop(name, tuple(simulate(_thrown(scene, columns, rng))[0] for _ in range(frames)))
+    table = Body("table", Ground(4.0), _make_table_material(), Pose(), is_fixed=True)
+    bodies = [_make_object(i, rng) for i in range(objects)]
+    scene = Scene((table, *bodies), _make_light(), (_make_camera(columns * _SPACING_M),))
+    return Tabletop(name, tuple(simulate(_throw(scene, columns, rng))[0] for _ in range(frames)))
 
 
-def export(tabletop: Tabletop, folder: Path) -> None:
-    """Write a tabletop so that ``peers/measure.py`` and sim2cam read it."""
+def export_tabletop(tabletop: Tabletop, folder: Path) -> None:
+    """Write a tabletop for ``peers/measure.py`` and sim2cam."""
     folder.mkdir(parents=True, exist_ok=True)
     scene = tabletop.frames[0]
     camera, lamp = scene.cameras[0], scene.environment.lamps[0]
@@ -108,12 +108,12 @@ def export(tabletop: Tabletop, folder: Path) -> None:
 def _export_body(
     body: Body, index: int, folder: Path, arrays: dict[str, NDArray[Any]]
 ) -> dict[str, Any]:
-    """Add the arrays of a body, writes its picture and returns the rest."""
+    """Add the arrays of a body, write its texture and return its other attributes."""
     mesh, skin = build_mesh(body.asset), build_texture_set(body)
-    colors, uvs = repeating(skin.colors, mesh.uvs * skin.uv_scale)
+    colors, uvs = unmirror_texture(skin.colors, mesh.uvs * skin.uv_scale)
     upright = np.ascontiguousarray(colors[::-1])
-    picture = f"{index}.png"
-    write_bytes(folder / picture, images.encode_png(upright))
+    texture_name = f"{index}.png"
+    write_bytes(folder / texture_name, images.encode_png(upright))
     arrays |= {
         f"{index}/vertices_m": mesh.vertices_m,
         f"{index}/normals": mesh.normals,
@@ -123,19 +123,19 @@ def _export_body(
     }
     material = body.material
     return {
-        "picture": picture,
+        "picture": texture_name,
         "roughness": material.roughness,
         "specular": material.specular,
     }
 
 
-def repeating(
+def unmirror_texture(
     colors: NDArray[np.uint8], uvs: NDArray[np.float64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Return a picture that repeats plainly and the uvs on it, none of them negative.
+    """Return a texture for plain repetition and its uv coordinates, which are not negative.
 
-    sim2cam's pictures repeat mirrored, which few renderers know; one that holds all four ways to
-    mirror it looks the same.
+    sim2cam's textures repeat mirrored, which few renderers support. The returned texture contains all four
+    mirrored copies.
 
     Args:
         colors: (h, w, 3), row 0 at v = 0.
@@ -148,45 +148,45 @@ def repeating(
     return np.concatenate([wide, wide[::-1]], axis=0), uvs - np.floor(uvs.min(axis=0))
 
 
-def _object(index: int, rng: np.random.Generator) -> Body:
+def _make_object(index: int, rng: np.random.Generator) -> Body:
     is_die = index % 2 == 0
-    looks = _DIE_LOOKS if is_die else _BALL_LOOKS
-    family = looks[index // 2 % len(looks)]
+    families = _DIE_TEXTURES if is_die else _BALL_TEXTURES
+    family = families[index // 2 % len(families)]
     scale_m = 0.012 if is_die else 0.015
-    texture = Texture(family, _color(rng), _color(rng), scale_m, 0.8, 0.5, index)
+    texture = Texture(family, _sample_color(rng), _sample_color(rng), scale_m, 0.8, 0.5, index)
     pips = Pips("round", 0.09, 0.25, 0.0, (0.02, 0.02, 0.02))
     asset: Asset = Die(_DIE_M, 0.12, 0.4, pips, False) if is_die else Sphere(_BALL_M)
     material = Material(texture, 0.4, 0.04)
     return Body(f"object/{index}", asset, material, Pose(), mass_kg=0.03, is_target=True)
 
 
-def _color(rng: np.random.Generator) -> Color:
-    """Return a strong colour, not too dark."""
+def _sample_color(rng: np.random.Generator) -> Color:
+    """Return a random saturated colour that is not too dark."""
     return vec3(0.08 + 0.8 * rng.dirichlet((0.7, 0.7, 0.7)))
 
 
-def _table_look() -> Material:
+def _make_table_material() -> Material:
     texture = Texture("wood", (0.42, 0.27, 0.15), (0.24, 0.13, 0.06), 0.08, 0.7, 0.3, 3)
     return Material(texture, 0.7, 0.03)
 
 
-def _light() -> Environment:
+def _make_light() -> Environment:
     sky = (0.25, 0.25, 0.25)
     direction = np.array([-0.6, 0.45, 0.75])
     lamp = Lamp(vec3(direction / np.linalg.norm(direction)), 0.05, (2.6, 2.5, 2.3))
     return Environment(sky, sky, (lamp,))
 
 
-def _camera(region_m: float) -> Camera:
-    """Return one that sees a square of the table."""
+def _make_camera(region_m: float) -> Camera:
+    """Return a camera that covers a square region of the table."""
     eye = np.array([0.1, -0.75, 0.85]) * 1.55 * region_m
     middle = (SIDE_PX - 1) / 2
     lens = BrownConrady(_FOCAL_PX, _FOCAL_PX, middle, middle)
     return Camera(Pose.look_at(vec3(eye), (0, 0, 0), 0.0), SIDE_PX, SIDE_PX, lens, _NEUTRAL)
 
 
-def _thrown(scene: Scene, columns: int, rng: np.random.Generator) -> Scene:
-    """Return the scene with its bodies in the air, one above each place of a grid."""
+def _throw(scene: Scene, columns: int, rng: np.random.Generator) -> Scene:
+    """Return the scene with its bodies in the air, above random cells of a grid."""
     table, *objects = scene.bodies
     places = rng.permutation(columns * columns)[: len(objects)]
     turns = Rotation.random(len(objects), rng=rng).as_quat()

@@ -1,1 +1,1 @@
-"""Parts of ``worlds.py`` and ``rest.py``: what the shipped recipes make, and whether their scenes lie still."""
+"""Parts of ``worlds.py`` and ``rest.py``: checks of the samples and stability of the scenes of recipes."""

@@ -1,4 +1,4 @@
-"""What a shipped recipe makes: samples that are checked, drafts that are thrown away, coverage."""
+"""Measurement of a shipped recipe: problems, rejected scenes and coverage of the factors."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from sim2cam.randomize.domain_survey import FactorHistogram, compute_factor_hist
 _SHOWN = (2, 4)  # rows and columns of a contact sheet
 _TILE_PX = 240
 _QUALITY = 88
-_FEW = 5.0  # expected draws of a bin; one of fewer may well be empty by chance
+_MIN_EXPECTED = 5.0  # expected samples of a bin; with fewer it may be empty by chance
 
 
 def measure_recipe(
     name: str, samples: int, workers: int, work: Path, sheet: Path
 ) -> dict[str, Any]:
-    """Return what a recipe made, and writes a contact sheet of it.
+    """Measure the samples of a recipe and write a contact sheet.
 
     Args:
-        name: of a shipped recipe.
-        samples: how many are made; those that an earlier run made are kept.
-        workers: processes.
-        work: folder of the data sets.
-        sheet: the picture's file.
+        name: shipped recipe.
+        samples: number of samples; existing ones are kept.
+        workers: number of processes.
+        work: folder of the datasets.
+        sheet: JPEG file of the contact sheet.
 
     Raises:
-        SystemExit: the recipe cannot be rendered.
+        SystemExit: rendering failed.
     """
     data = work / name
-    ended = run([
+    process = run([
         sys.executable, "-m", "sim2cam", "render", name, "--out", str(data.resolve()),
         "--count", str(samples), "--workers", str(workers), "--resume", "-q",
     ])  # fmt: skip
-    if ended.code != 0:
-        raise SystemExit(f"sim2cam render {name} failed:\n{ended.errors}")
+    if process.code != 0:
+        raise SystemExit(f"sim2cam render {name} failed:\n{process.errors}")
     report, dataset = check_dataset(data), read_dataset(data)
     _write_sheet([sample.rgb for sample in dataset.samples], sheet)
     scenes = list(read_scenes(data))
     rejections = build_card(dataset).rejections
-    thrown = sum(rejections.values())
-    surveyed = compute_factor_histograms(
+    rejected = sum(rejections.values())
+    histograms = compute_factor_histograms(
         load_recipe(name).domain, (scene.sampled_values for scene in scenes)
     )
     return {
@@ -62,46 +62,47 @@ def measure_recipe(
         "scenes": len(scenes),
         "objects": report.objects,
         "problems": [asdict(problem) for problem in report.problems],
-        "rejected_share": thrown / max(thrown + len(scenes), 1),
+        "rejected_share": rejected / max(rejected + len(scenes), 1),
         "rejections": dict(rejections),
-        "coverage": coverage(surveyed),
+        "coverage": compute_coverage(histograms),
     }
 
 
-def coverage(surveyed: tuple[FactorHistogram, ...]) -> dict[str, Any]:
-    """Return how what was kept lies in what was asked.
+def compute_coverage(histograms: tuple[FactorHistogram, ...]) -> dict[str, Any]:
+    """Return how well accepted scenes cover the sampled distributions.
 
-    That is ``bins`` of all factors in which draws are expected, how many of them are ``empty``, and
-    the factor whose draws are most ``bent`` by what was thrown away: its name and the total
-    variation (half the summed differences of shares) between drawn and asked.
+    Returns:
+        ``bins``: bins of all factors with enough expected samples; ``empty``: number of empty ones;
+        ``bent``: the factor with the largest total variation (half the summed differences of shares) between
+        expected and observed histograms.
     """
     bins = empty = 0
     bent = ("", 0.0)
-    for one in surveyed:
-        if one.expected is None or one.is_fixed or not one.count:
+    for histogram in histograms:
+        if histogram.expected is None or histogram.is_fixed or not histogram.count:
             continue
-        asked, drawn = np.array(one.expected), np.array(one.observed)
-        expected = asked >= _FEW
-        bins += int(expected.sum())
-        empty += int((drawn[expected] == 0).sum())
-        off = float(np.abs(asked - drawn).sum() / (2 * one.count))
-        if off > bent[1] and one.count >= _FEW * len(asked):
-            bent = (f"{one.group}/{one.factor}", off)
+        expected, observed = np.array(histogram.expected), np.array(histogram.observed)
+        is_covered = expected >= _MIN_EXPECTED
+        bins += int(is_covered.sum())
+        empty += int((observed[is_covered] == 0).sum())
+        distance = float(np.abs(expected - observed).sum() / (2 * histogram.count))
+        if distance > bent[1] and histogram.count >= _MIN_EXPECTED * len(expected):
+            bent = (f"{histogram.group}/{histogram.factor}", distance)
     return {"bins": bins, "empty": empty, "bent": {"factor": bent[0], "total_variation": bent[1]}}
 
 
-def _write_sheet(pictures: list[Path], path: Path) -> None:
-    """Write some pictures, spread over all, side by side."""
+def _write_sheet(paths: list[Path], path: Path) -> None:
+    """Write a contact sheet of evenly spaced images."""
     rows, columns = _SHOWN
-    chosen = np.linspace(0, len(pictures) - 1, rows * columns).astype(int)
-    tiles = [_tile(pictures[i]) for i in chosen]
+    indices = np.linspace(0, len(paths) - 1, rows * columns).astype(int)
+    tiles = [_make_tile(paths[i]) for i in indices]
     lines = [np.hstack(tiles[row * columns : (row + 1) * columns]) for row in range(rows)]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, encode_jpeg(np.vstack(lines), _QUALITY))
 
 
-def _tile(path: Path) -> NDArray[np.uint8]:
-    """Return the middle square of a picture, made small."""
+def _make_tile(path: Path) -> NDArray[np.uint8]:
+    """Return the central square of an image, scaled down."""
     rgb = read_rgb(path)
     side = min(rgb.shape[:2])
     top, left = (rgb.shape[0] - side) // 2, (rgb.shape[1] - side) // 2

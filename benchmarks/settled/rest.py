@@ -1,4 +1,4 @@
-"""Settled scenes, written for another engine, which lets them go again."""
+"""Simulation of settled scenes in another physics engine."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from sim2cam.scene.tubes import Tubes
 from sim2cam.scene.twisty import TwistyCube
 
 BLOCK = 50
-"""Scenes of a unit of work."""
+"""Scenes per unit of work."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some scenes of a recipe, settled and let go again.
+    """A range of scenes of a recipe.
 
     Attributes:
-        recipe: name of a shipped recipe.
-        seed: of the scenes.
-        number: scenes from ``number * BLOCK`` on.
-        python: interpreter that has MuJoCo.
-        work: folder of the results, one file a block.
+        recipe: shipped recipe.
+        seed: seed of the scenes.
+        number: number of the block, which starts at scene ``number * BLOCK``.
+        python: interpreter with MuJoCo.
+        work: folder of the results, one file per block.
     """
 
     recipe: str
@@ -53,42 +53,44 @@ class Block:
 
     @property
     def result(self) -> Path:
-        """The file of what was found."""
+        """Results file."""
         return self.work / f"{self.recipe}-{self.number:04d}.json"
 
 
 def measure_block(block: Block) -> Path:
-    """Return the file with what became of the scenes of a block; an earlier one is kept.
+    """Measure the scenes of a block and return the results file; an existing file is kept.
 
     Raises:
         SystemExit: the other engine failed.
     """
     if block.result.is_file():
         return block.result
-    recipe, settled, starved = load_recipe(block.recipe), [], 0
+    recipe, settled, exhausted = load_recipe(block.recipe), [], 0
     for index in range(block.number * BLOCK, (block.number + 1) * BLOCK):
         try:
             settled.append(simulate_scene(recipe, block.seed, index))
         except SceneError:
-            starved += 1
+            exhausted += 1
     scenes = block.result.with_suffix(".scenes.json")
-    write_json(scenes, {"scenes": [_neutral(one.scene) for one in settled]}, indented=False)
-    told = block.result.with_suffix(".moved.json")
-    ended = run(
-        [block.python, "-m", "peers.mujoco_rest", str(scenes.resolve()), str(told.resolve())]
+    write_json(
+        scenes, {"scenes": [_export_bodies(result.scene) for result in settled]}, indented=False
     )
-    if ended.code != 0:
-        raise SystemExit(f"MuJoCo could not let the scenes go:\n{ended.errors}")
-    moved = json.loads(told.read_text(encoding="utf-8"))["scenes"]
-    facts = [_facts(*pair) for pair in zip(settled, moved, strict=True)]
-    write_json(block.result, {"starved": starved, "scenes": facts}, indented=False)
+    output = block.result.with_suffix(".moved.json")
+    process = run(
+        [block.python, "-m", "peers.mujoco_rest", str(scenes.resolve()), str(output.resolve())]
+    )
+    if process.code != 0:
+        raise SystemExit(f"The simulation in MuJoCo failed:\n{process.errors}")
+    movements = json.loads(output.read_text(encoding="utf-8"))["scenes"]
+    facts = [_make_row(*pair) for pair in zip(settled, movements, strict=True)]
+    write_json(block.result, {"starved": exhausted, "scenes": facts}, indented=False)
     scenes.unlink()
-    told.unlink()
+    output.unlink()
     return block.result
 
 
-def floating(settled: SettledScene) -> tuple[str, ...]:
-    """Return the bodies that nothing fixed carries, by way of whatever others."""
+def list_floating(settled: SettledScene) -> tuple[str, ...]:
+    """Return the names of bodies without direct or indirect support by a fixed body."""
     supports = build_support_graph(settled.certificate.contacts)
     held = {body.name for body in settled.scene.bodies if body.is_fixed}
     while True:
@@ -98,45 +100,45 @@ def floating(settled: SettledScene) -> tuple[str, ...]:
         held |= more
 
 
-def summary(blocks: list[Path]) -> dict[str, Any]:
-    """Return the figures of all blocks together."""
+def summarize(blocks: list[Path]) -> dict[str, Any]:
+    """Return the statistics over all blocks."""
     read = [json.loads(path.read_text(encoding="utf-8")) for path in blocks]
     scenes = [scene for block in read for scene in block["scenes"]]
-    moved = np.array([scene["moved_m"] for scene in scenes])
+    movements = np.array([scene["moved_m"] for scene in scenes])
     overlap = np.array([scene["overlap_m"] for scene in scenes])
-    thrown: Counter[str] = Counter()
+    rejections: Counter[str] = Counter()
     for scene in scenes:
-        thrown.update(scene["rejections"])
+        rejections.update(scene["rejections"])
     return {
         "scenes": len(scenes),
         "starved": sum(block["starved"] for block in read),
         "bodies": sum(scene["bodies"] for scene in scenes),
-        "rejected_share": thrown.total() / (thrown.total() + len(scenes)),
+        "rejected_share": rejections.total() / (rejections.total() + len(scenes)),
         "floating": sum(len(scene["floating"]) for scene in scenes),
-        "moved_over_2_mm": int((moved > 2e-3).sum()),
-        "moved_mm": _percentiles(1e3 * moved),
+        "moved_over_2_mm": int((movements > 2e-3).sum()),
+        "moved_mm": _compute_percentiles(1e3 * movements),
         "overlap_over_1_mm": int((overlap > 1e-3).sum()),
-        "overlap_mm": _percentiles(1e3 * overlap),
+        "overlap_mm": _compute_percentiles(1e3 * overlap),
     }
 
 
-def _percentiles(values: np.ndarray) -> dict[str, float]:
+def _compute_percentiles(values: np.ndarray) -> dict[str, float]:
     median, high, highest = np.percentile(values, [50, 99, 100])
     return {"median": float(median), "p99": float(high), "max": float(highest)}
 
 
-def _facts(settled: SettledScene, moved: dict[str, float]) -> dict[str, Any]:
+def _make_row(settled: SettledScene, movements: dict[str, float]) -> dict[str, Any]:
     return {
         "index": settled.index,
         "bodies": sum(not body.is_fixed for body in settled.scene.bodies),
         "rejections": list(settled.rejections),
-        "floating": list(floating(settled)),
-        **moved,
+        "floating": list(list_floating(settled)),
+        **movements,
     }
 
 
-def _neutral(scene: Scene) -> list[dict[str, Any]]:
-    """Return the bodies of a scene as any engine can take them, metres and kilograms."""
+def _export_bodies(scene: Scene) -> list[dict[str, Any]]:
+    """Return the bodies of a scene in an engine-independent form, in metres and kilograms."""
     return [
         {
             "name": body.name,
@@ -145,16 +147,17 @@ def _neutral(scene: Scene) -> list[dict[str, Any]]:
             "mass_kg": 0.0 if body.is_fixed else body.mass_kg,
             "friction": body.friction,
             "rolling_m": ROLLING_FRICTION_M.get(body.asset.kind, 0.0),
-            **_balance(body),
-            **_shape(body),
+            **_export_inertia(body),
+            **_export_shape(body),
         }
         for body in scene.bodies
     ]
 
 
-def _balance(body: Body) -> dict[str, Any]:
-    """Return where the mass of a body lies in its frame, its principal axes, and its moments about
-    them over its mass; no moments of a simple shape about its middle, which every engine knows.
+def _export_inertia(body: Body) -> dict[str, Any]:
+    """Return centre of mass, principal axes and specific moments of inertia of a body.
+
+    Simple shapes with a central centre of mass have no moments; every engine computes them.
     """
     balance = compute_inertial_frame(body)
     return {
@@ -164,8 +167,8 @@ def _balance(body: Body) -> dict[str, Any]:
     }
 
 
-def _shape(body: Body) -> dict[str, Any]:
-    """Return what a body collides as."""
+def _export_shape(body: Body) -> dict[str, Any]:
+    """Return the collision shape of a body."""
     match body.asset:
         case Die():
             shape: dict[str, Any] = {"kind": "box", "half_m": [body.asset.edge_m / 2] * 3}
@@ -179,15 +182,17 @@ def _shape(body: Body) -> dict[str, Any]:
             parts = [part.tolist() for part in build_collider(body.asset).parts]
             shape = {"kind": "parts", "parts_m": parts}
         case TwistyCube() | Bolt() | Nut() | Tubes():
-            corners = [_corners(part).tolist() for part in build_collision_parts(body.asset)]
+            corners = [
+                _compute_corners(part).tolist() for part in build_collision_parts(body.asset)
+            ]
             shape = {"kind": "parts", "parts_m": corners}
         case _:
             shape = {"kind": "box", "half_m": [side / 2 for side in body.asset.size_m]}
     return shape
 
 
-def _corners(part: CollisionPart) -> np.ndarray:
-    """Return corners (n, 3) of a solid in the frame of the whole; what is round has flat sides."""
+def _compute_corners(part: CollisionPart) -> np.ndarray:
+    """Return the corners (n, 3) of a solid in the frame of the body; round shapes become prisms."""
     if isinstance(part.shape, Cuboid):
         local = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * part.shape.size_m
         return part.pose.apply(local)

@@ -14,11 +14,11 @@ from calibrate import (
     Truth,
     _with_exposure,
     compare,
-    hand_numbers,
-    hidden_numbers,
+    format_recipe,
     main,
-    recipe_text,
-    summary,
+    sample_camera_factors,
+    sample_hand_factors,
+    summarize,
 )
 
 from sim2cam import images
@@ -72,7 +72,7 @@ def test_a_camera_that_fails_is_named_and_stops_no_other(tmp_path, monkeypatch, 
 
 def test_what_is_told_is_summed_up_with_an_interval():
     wrong = {"sensor.blur_px": {"truth": 0.7, "value": 1.2, "ci95": [1.0, 1.4]}}
-    (found,) = summary({"0": TOLD, "1": TOLD, "2": TOLD, "3": wrong, "4": {}}).values()
+    (found,) = summarize({"0": TOLD, "1": TOLD, "2": TOLD, "3": wrong, "4": {}}).values()
     assert (found["told"], found["covered"]["value"]) == (4, 0.75)
     assert found["covered"]["ci95"] == pytest.approx([0.301, 0.954], abs=1e-3)  # Wilson 1927
     assert found["median_error"] == pytest.approx(0.1)
@@ -81,7 +81,7 @@ def test_what_is_told_is_summed_up_with_an_interval():
 @pytest.fixture
 def hidden(tmp_path):
     path = tmp_path / "hidden.toml"
-    path.write_text(recipe_text(hidden_numbers(np.random.default_rng(0))))
+    path.write_text(format_recipe(sample_camera_factors(np.random.default_rng(0))))
     found = load_recipe(str(path))
     return build_scene(sample_factors(found.domain, 0, 0, views=1), 640, 480).cameras[0]
 
@@ -118,17 +118,17 @@ def test_words_exposures_and_hands_are_held_against_the_truth(hidden):
         "twist.spin_rad_s": {"truth": 0.5, "value": 0.3, "ci95": [0.2, 0.4]},
         "sensor.processing.jpeg_subsampling": {"truth": words, "value": words},
     }
-    sums = summary({"0": found})
+    sums = summarize({"0": found})
     assert [one["covered"]["value"] for one in sums.values()] == [1.0, 1.0, 0.0]
     assert sums["sensor.processing.jpeg_subsampling"]["median_error"] is None
 
 
 def test_some_cameras_are_held_and_their_files_say_how_long(tmp_path):
-    hands = [hand_numbers(np.random.default_rng(seed)) for seed in range(40)]
+    hands = [sample_hand_factors(np.random.default_rng(seed)) for seed in range(40)]
     assert 4 <= sum(map(bool, hands)) <= 18
     hand = next(one for one in hands if one)
     path = tmp_path / "hidden.toml"
-    path.write_text(recipe_text(hidden_numbers(np.random.default_rng(0)) | hand))
+    path.write_text(format_recipe(sample_camera_factors(np.random.default_rng(0)) | hand))
     camera = build_scene(
         sample_factors(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480
     ).cameras[0]

@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
-from certificate import OPINIONS, judged, pictures_of, remembering, write_sheet
+from certificate import (
+    VERIFIER_MEASURES,
+    cache_detections,
+    score_change,
+    select_subjects,
+    write_sheet,
+)
 from saboteurs import BENIGN, SABOTEURS, Subject
 
 from sim2cam.adapt.certificate.limits import CertificateLimits
@@ -28,13 +34,13 @@ def test_changes_keep_size_and_depend_on_chance_alone(subject, name, change):
 
 @pytest.mark.parametrize(("name", "change"), SABOTEURS.items())
 def test_saboteurs_are_caught(subject, name, change):
-    found = judged(name, change, [subject] * 4, CertificateLimits(), {})
+    found = score_change(name, change, [subject] * 4, CertificateLimits(), {})
     assert found["failed"]["value"] == 1.0
     assert found["by"]
 
 
 def test_a_negative_is_caught_without_an_object(subject):
-    found = judged("inverted", SABOTEURS["inverted"], [subject] * 4, CertificateLimits(), {})
+    found = score_change("inverted", SABOTEURS["inverted"], [subject] * 4, CertificateLimits(), {})
     assert found["by"]["image_correlation"] == 4
 
 
@@ -51,7 +57,7 @@ def test_the_sheet_shows_each_saboteur_beside_the_render(subject, tmp_path):
 
 @pytest.mark.parametrize(("name", "change"), BENIGN.items())
 def test_a_camera_passes(subject, name, change):
-    found = judged(name, change, [subject] * 4, CertificateLimits(), {})
+    found = score_change(name, change, [subject] * 4, CertificateLimits(), {})
     assert found["by"] == {}
 
 
@@ -63,15 +69,15 @@ def test_what_judges_say_is_told_from_what_is_measured(subject):
         sure = [Detection(label.category, label.box_xyxy, 0.9) for label in subject.objects]
         return sure if np.array_equal(rgb, subject.rgb) else []
 
-    judges = {"task": remembering(finds_it_in_the_render_alone)}
-    found = judged("noise", BENIGN["noise"], [subject] * 4, CertificateLimits(), judges)
+    verifiers = {"task": cache_detections(finds_it_in_the_render_alone)}
+    found = score_change("noise", BENIGN["noise"], [subject] * 4, CertificateLimits(), verifiers)
     assert found["failed"]["value"] == 1.0
     assert found["failed_without_verifiers"]["value"] == 0.0
-    assert OPINIONS.issuperset(found["by"])
+    assert VERIFIER_MEASURES.issuperset(found["by"])
     assert len(asked) == 1 + 4
 
 
 def test_pictures_without_a_large_object_are_left_out(tmp_path):
     from sim2cam.data.sample import Dataset
 
-    assert pictures_of(Dataset(tmp_path, (), ()), 5) == []
+    assert select_subjects(Dataset(tmp_path, (), ()), 5) == []

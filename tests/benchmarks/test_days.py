@@ -5,7 +5,7 @@ from pathlib import Path
 
 import days
 import pytest
-from days import BY_DAY, DAYS, scored, site_of
+from days import BY_DAY, DAYS, get_site, score
 from hidden import HIDDEN
 from sites import Site
 
@@ -35,7 +35,7 @@ def captures():
 @pytest.fixture
 def sites(captures, tmp_path, monkeypatch):
     monkeypatch.setattr(days, "RESULTS", tmp_path / "results")
-    return [site_of(day, captures, tmp_path / "work") for day in DAYS]
+    return [get_site(day, captures, tmp_path / "work") for day in DAYS]
 
 
 def names(dataset):
@@ -66,13 +66,13 @@ def test_what_is_learned_from_is_of_one_day_and_what_is_scored_of_the_other(site
 def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
     plan = replace(BY_DAY, variants=BY_DAY.variants[:3], seeds=(0,))
     with pytest.raises(InputError, match="no predictions of the variant 'randomized' yet"):
-        scored(plan, sites)
+        score(plan, sites)
     first, second, third = plan.variants
     for site, sure in zip(sites, (0.9, 0.4), strict=True):
         write_found(plan, site, first, 0, sure=sure)
         write_found(plan, site, second, 0, sure=sure)
     write_found(plan, sites[0], third, 0, sure=0.9)
-    found = scored(plan, sites)
+    found = score(plan, sites)
     assert [arm["name"] for arm in found["variants"]] == [first.name, second.name]
     assert found["protocol"]["test_images"] == 8
     assert found["variants"][0]["ap50"]["value"] == 1.0
@@ -81,6 +81,6 @@ def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
 def test_only_what_learns_from_no_photo_is_made_once(tmp_path, captures):
     site = Site(captures, tmp_path / "site", tmp_path / "shared", tmp_path / "found")
     for plan in (BY_DAY, HIDDEN):
-        shared = [arm.name for arm in plan.variants if site.folder_of(arm) == site.shared]
+        shared = [arm.name for arm in plan.variants if site.get_folder(arm) == site.shared]
         assert shared == ["randomized"]
         assert "+ self-labelled photos" in [arm.name for arm in plan.variants]

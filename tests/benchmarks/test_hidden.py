@@ -11,7 +11,7 @@ from hidden import (
     HIDDEN,
     STANDIN,
     Arguments,
-    hidden_recipe,
+    format_hidden_recipe,
     main,
     write_measured,
 )
@@ -32,7 +32,7 @@ def test_each_hidden_camera_is_one_camera_and_another_than_the_others(tmp_path):
     found = [cameras(STANDIN)]
     for number in range(CAMERAS):
         path = tmp_path / f"{number}.toml"
-        path.write_text(hidden_recipe(number))
+        path.write_text(format_hidden_recipe(number))
         found.append(cameras(path))
         assert load_recipe(str(path)).categories == load_recipe("dice").categories
     for first, second in found[1:]:
@@ -60,9 +60,9 @@ def test_cameras_that_are_not_measured_now_stay_as_they_were(tmp_path):
 
 
 def test_a_camera_that_is_none_is_told(tmp_path):
-    with pytest.raises(SystemExit, match=r"^--cameras: there is no 3, 7$"):
+    with pytest.raises(SystemExit, match=r"^--cameras: unknown cameras: 3, 7\.$"):
         main(Arguments((0, 7, 3), tmp_path, out=tmp_path))
-    with pytest.raises(SystemExit, match="--arms: there is no none"):
+    with pytest.raises(SystemExit, match="--arms: unknown variants: none"):
         main(Arguments(work=tmp_path, out=tmp_path, arms=("none",)))
 
 
@@ -71,7 +71,7 @@ def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
     pytest.importorskip("mitsuba")
     import make_standin
 
-    monkeypatch.setattr(hidden, "PICTURES", {"style": 20, "test": 3})
+    monkeypatch.setattr(hidden, "IMAGE_COUNTS", {"style": 20, "test": 3})
     monkeypatch.setattr(hidden, "SIZE_PX", (96, 96))
     monkeypatch.setattr(make_standin, "SAMPLES", 1)
     config = replace(HIDDEN.config, steps=2, batch=2, crop_px=64)

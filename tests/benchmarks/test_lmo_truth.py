@@ -5,7 +5,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from lmo_truth import Shape, _fit, _medians
+from lmo_truth import Shape, _compute_medians, _fit_object
 
 from sim2cam.data.formats.bop.poses import BopModel
 from sim2cam.data.sample import ObjectLabel, Sample
@@ -51,7 +51,7 @@ def test_where_an_object_is_seen_is_found_again(box, depth_m, shift_m):
     rgb, seen = seen_at(depth_m, shift_m)
     label = ObjectLabel("box", (0, 0, 1, 1), 1.0, visible_fraction=1.0, pose=POSE)
     sample = Sample("one", Path("one.png"), 320, 240, (label,), "real", lens=LENS)
-    found = _fit(rgb, sample, label, box)
+    found = _fit_object(rgb, sample, label, box)
     assert found.scale == pytest.approx(0.8 / depth_m, abs=0.006)
     before, after = (LENS.project(pose[None, :3, 3])[0] for pose in (POSE.matrix(), seen))
     moved = np.array([found.right_px, found.down_px])
@@ -67,11 +67,11 @@ def test_what_is_small_or_at_the_edge_is_left_out(box):
             "box", (0, 0, 1, 1), 1.0, visible_fraction=1.0, pose=Pose(POSE.rotation_wxyz, position)
         )
         sample = Sample("one", Path("one.png"), 320, 240, (label,), "real", lens=LENS)
-        assert _fit(rgb, sample, label, box) is None
+        assert _fit_object(rgb, sample, label, box) is None
 
 
 def test_medians_are_those_of_repeated_values():
     rng = np.random.default_rng(0)
     values, weights = rng.normal(size=7), rng.integers(0, 4, (20, 7))
     wanted = [np.sort(np.repeat(values, row))[(row.sum() - 1) // 2] for row in weights]
-    assert _medians(values, weights) == pytest.approx(wanted)
+    assert _compute_medians(values, weights) == pytest.approx(wanted)

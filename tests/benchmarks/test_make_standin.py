@@ -70,8 +70,8 @@ def test_annotations_are_coco_s():
         return ObjectLabel("5", box, 100.0, visible_fraction=fraction)
 
     recipe = load_recipe(str(RECIPE))
-    clear = standin.annotation(make_label(0.9), 7, recipe)
+    clear = standin.make_annotation(make_label(0.9), 7, recipe)
     assert clear["category_id"] == 5
     assert xywh_to_xyxy(tuple(clear["bbox"])) == (3, 4, 13, 16)
     assert (clear["image_id"], clear["area"], clear["iscrowd"]) == (7, 100.0, 0)
-    assert standin.annotation(make_label(0.1), 7, recipe)["iscrowd"] == 1
+    assert standin.make_annotation(make_label(0.1), 7, recipe)["iscrowd"] == 1

@@ -25,7 +25,7 @@ def empty(document):
 
 
 def made(document, results):
-    return tables.with_tables(empty(document), document, results)
+    return tables.update_tables(empty(document), document, results)
 
 
 def test_the_readme_shows_the_committed_results():
@@ -39,7 +39,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         "variants": [{"variant": "randomized", "summary": "worth 40 [< 25, 60] real photos"}]
     }
     (tmp_path / "dice.json").write_text(json.dumps({"variants": arms, "equivalents": equivalents}))
-    text = tables.with_tables(f"before\n{empty('README.md')}", "README.md", tmp_path)
+    text = tables.update_tables(f"before\n{empty('README.md')}", "README.md", tmp_path)
     cell = "0.500 (0.450–0.551)"
     assert text[: text.index("<!-- shipped")].splitlines() == [
         "before",
@@ -65,7 +65,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
         f"| another, 1,234 rejected, 56 rejected but learned | {cell} | {cell} | {cell} | — | 3 |",
         "<!-- dice-results:end -->",
     ]
-    assert tables.with_tables(text, "README.md", tmp_path) == text
+    assert tables.update_tables(text, "README.md", tmp_path) == text
 
 
 def test_without_results_nothing_was_run(tmp_path):
@@ -143,7 +143,7 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
 
 def test_a_readme_without_markers_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"README\.md lacks <!-- dice-results:begin"):
-        tables.with_tables("no table here", "README.md", tmp_path)
+        tables.update_tables("no table here", "README.md", tmp_path)
 
 
 def test_recipes_and_scenes_at_rest_have_rows(tmp_path):

@@ -11,11 +11,17 @@ import numpy as np
 import pytest
 from peers import cycles, measure
 from rendering import floor
-from rendering.contenders import CONTENDERS, Contender, agreement, channel_costs, contest
-from rendering.memory import growth
-from rendering.sheet import contact_sheet
-from rendering.spread import Clock, spread
-from rendering.tabletop import export, make_tabletop, repeating
+from rendering.contenders import (
+    RENDERERS,
+    Renderer,
+    benchmark_renderer,
+    compute_agreement,
+    get_channel_costs,
+)
+from rendering.memory import compute_growth
+from rendering.sheet import make_contact_sheet
+from rendering.spread import Clock, compute_spread
+from rendering.tabletop import export_tabletop, make_tabletop, unmirror_texture
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.meshes.mesh import build_mesh
@@ -63,7 +69,7 @@ def results():
     ]
     tabletop = {
         "name": "ten", "objects": 10, "triangles": 15262, "renderers": renderers,
-        "channels_cpu_ms": channel_costs(ours),
+        "channels_cpu_ms": get_channel_costs(ours),
     }  # fmt: skip
     steps = [{"step": "physics", **timing("", 20.0)}, {"step": "sensor", **timing("", 30.0)}]
     pace = {"value": 4.0}
@@ -74,15 +80,15 @@ def results():
         "floor": [{"step": "copy", **timing("", 8.0)}, {"step": "write", **timing("", 2.0)}],
         "end_to_end": {"workers": {"1": run, "2": run}, "scaling": 1.95, "full": run},
     }
-    return found | {"aims": render.aims(found)}
+    return found | {"aims": render.list_aims(found)}
 
 
 def test_the_spread_of_repeated_measurements():
-    found = spread([5.0, 1.0, 3.0, 2.0, 9.0])
+    found = compute_spread([5.0, 1.0, 3.0, 2.0, 9.0])
     assert (found.value, found.mean, found.n) == (3.0, 4.0, 5)
     assert (found.p10, found.p90) == (1.4, 7.4)
-    with pytest.raises(ValueError, match="nothing was measured"):
-        spread([])
+    with pytest.raises(ValueError, match="no measurements"):
+        compute_spread([])
 
 
 def test_a_clock_keeps_an_entry_each_time_a_step_is_taken():
@@ -97,7 +103,7 @@ def test_a_clock_keeps_an_entry_each_time_a_step_is_taken():
 def test_frames_that_warm_up_are_drawn_and_not_counted(tmp_path):
     drawn = []
     asked = measure.Arguments(tmp_path, tmp_path, frames=3, warm=2)
-    found = measure.timed("nothing", drawn.append, asked)
+    found = measure.time_frames("nothing", drawn.append, asked)
     assert drawn == [0, 1, 2, 3, 4]
     assert len(found.cpu_ms) == len(found.wall_ms) == 3
 
@@ -112,9 +118,9 @@ def test_shadow_maps_and_channels_have_costs():
         **{"RGB, depth": 50.0, "all channels, one hard light": 80.0, "channel: normals": 2.5},
     )
     ours["timings"].append(timing("shadow maps", 40.0))
-    costs = {name: cost["value"] for name, cost in channel_costs(ours).items()}
+    costs = {name: cost["value"] for name, cost in get_channel_costs(ours).items()}
     assert costs == {"shadow maps": 40.0, "normals": 2.5}
-    assert channel_costs({"state": "failed"}) == {}
+    assert get_channel_costs({"state": "failed"}) == {}
 
 
 def test_the_floor_has_what_every_picture_takes(monkeypatch):
@@ -130,7 +136,7 @@ def test_the_floor_has_what_every_picture_takes(monkeypatch):
 
 
 def test_aims_stand_beside_what_was_measured():
-    measured = {row["what"]: (row["aim"], row["measured"]) for row in render.aims(results())}
+    measured = {row["what"]: (row["aim"], row["measured"]) for row in render.list_aims(results())}
     assert list(measured.values()) == [
         ("at most 90", "80"),
         ("at most 180", "160"),
@@ -142,7 +148,7 @@ def test_aims_stand_beside_what_was_measured():
     ]
     without = results()
     without["tabletops"][-1]["renderers"][1] = {"name": "pyrender", "state": "failed"}
-    assert render.aims(without)[2]["measured"] == "not run"
+    assert render.list_aims(without)[2]["measured"] == "not run"
 
 
 def test_the_table_has_a_row_for_each_set_of_channels():
@@ -171,9 +177,9 @@ def test_the_table_has_a_row_for_each_set_of_channels():
 
 def test_without_results_no_renderer_was_run():
     text = tables.render_table(None)
-    assert text.count("not run") == len(CONTENDERS) + 1
+    assert text.count("not run") == len(RENDERERS) + 1
     assert tables.render_steps_table(None) == "not run"
-    assert tuple(contender.name for contender in CONTENDERS) == tables.RENDERERS
+    assert tuple(renderer.name for renderer in RENDERERS) == tables.RENDERERS
 
 
 def test_a_renderer_whose_package_is_missing_is_reported_with_the_cure(tmp_path, monkeypatch):
@@ -184,7 +190,9 @@ def test_a_renderer_whose_package_is_missing_is_reported_with_the_cure(tmp_path,
     (programs / "absent.py").write_text(line)
     (programs / "broken.py").write_text("raise ValueError('no light')")
     found = [
-        contest(Contender(name, name, ""), sys.executable, tmp_path, tmp_path, frames=1, warm=0)
+        benchmark_renderer(
+            Renderer(name, name, ""), sys.executable, tmp_path, tmp_path, frames=1, warm=0
+        )
         for name in ("absent", "broken")
     ]
     assert (found[0]["state"], found[0]["cure"]) == ("not installed", "pip install absent")
@@ -193,14 +201,14 @@ def test_a_renderer_whose_package_is_missing_is_reported_with_the_cure(tmp_path,
 
 def test_a_missing_module_ends_a_peer_with_its_cure(capsys):
     with pytest.raises(SystemExit) as ended:
-        measure.required("no_such_renderer", "pip install no-such-renderer")
+        measure.require_module("no_such_renderer", "pip install no-such-renderer")
     assert ended.value.code == measure.NOT_INSTALLED
     assert capsys.readouterr().err.startswith("pip install no-such-renderer\n")
 
 
 def test_peers_read_the_scene_that_sim2cam_draws(tmp_path):
     tabletop = make_tabletop("four", 4, 1)
-    export(tabletop, tmp_path)
+    export_tabletop(tabletop, tmp_path)
     read = measure.read_tabletop(tmp_path)
     scene = tabletop.frames[0]
     assert len(read.bodies) == len(scene.bodies) == tabletop.objects() + 1
@@ -211,7 +219,7 @@ def test_peers_read_the_scene_that_sim2cam_draws(tmp_path):
         assert np.array_equal(body.faces, mesh.faces)
         assert body.uvs.min() >= 0
         assert np.allclose(read.pose(0, number), ours.pose.matrix())
-        assert body.picture.is_file()
+        assert body.texture.is_file()
     assert sum(len(body.faces) for body in read.bodies) == tabletop.triangles()
     assert np.allclose(read.camera, scene.cameras[0].pose.matrix())
     assert np.array_equal(read.pose(1, 2), read.pose(0, 2))
@@ -231,18 +239,18 @@ def test_a_picture_that_repeats_mirrored_looks_the_same_repeated_plainly():
     rng = np.random.default_rng(0)
     colors = rng.integers(0, 256, (5, 7, 3), np.uint8)
     uvs = rng.uniform(-3, 3, (500, 2))
-    wide, moved = repeating(colors, uvs)
+    wide, moved = unmirror_texture(colors, uvs)
     assert moved.min() >= 0
     row, column = texel(uvs, colors)
     expected = colors[mirrored(row, 5), mirrored(column, 7)]
     row, column = texel(moved, wide)
     assert np.array_equal(wide[row % 10, column % 14], expected)
     inside = rng.random((20, 2))
-    assert repeating(colors, inside)[0] is colors
+    assert unmirror_texture(colors, inside)[0] is colors
 
 
 def test_an_object_file_names_every_corner(tmp_path):
-    export(make_tabletop("one", 1, 1), tmp_path)
+    export_tabletop(make_tabletop("one", 1, 1), tmp_path)
     body = measure.read_tabletop(tmp_path).bodies[0]
     measure.write_obj(tmp_path / "table.obj", body)
     lines = (tmp_path / "table.obj").read_text().splitlines()
@@ -257,13 +265,13 @@ def test_ids_and_depth_of_two_pictures_are_compared(tmp_path):
     depth = np.array([[1.0, 1.0], [1.0, 0.8]], np.float32)
     for name, ids, far in (("a", bodies, depth), ("b", bodies.T[::-1], depth + 0.001)):
         (tmp_path / name).mkdir()
-        np.savez(tmp_path / name / "picture.npz", bodies=ids, depth_m=far)
+        np.savez(tmp_path / name / "image.npz", bodies=ids, depth_m=far)
     (tmp_path / "c").mkdir()
-    np.savez(tmp_path / "c" / "picture.npz", rgb=bodies)
-    found = agreement(tmp_path / "a", tmp_path / "b")
+    np.savez(tmp_path / "c" / "image.npz", rgb=bodies)
+    found = compute_agreement(tmp_path / "a", tmp_path / "b")
     assert found["ids"] == 0.5
     assert found["depth_mm"] == pytest.approx(1.0, rel=1e-3)
-    assert agreement(tmp_path / "a", tmp_path / "c") is None
+    assert compute_agreement(tmp_path / "a", tmp_path / "c") is None
 
 
 def test_channels_of_an_exr_file_are_read(tmp_path):
@@ -290,17 +298,17 @@ def test_channels_of_an_exr_file_are_read(tmp_path):
 
 def test_growth_is_taken_from_the_second_half():
     curve = [(100, 50.0), (200, 90.0), (300, 100.0), (400, 101.0)]
-    assert growth(curve) == pytest.approx(
+    assert compute_growth(curve) == pytest.approx(
         {"mb_per_1000_frames": 10.0, "end_mb": 101.0, "frames": 400}
     )
 
 
 def test_a_contact_sheet_fills_rows_of_three():
     tile = np.zeros((40, 60, 3), np.uint8)
-    sheet = contact_sheet([(str(i), tile) for i in range(4)])
+    sheet = make_contact_sheet([(str(i), tile) for i in range(4)])
     assert sheet.shape[1] == 180
     assert sheet.shape[0] % 2 == 0
     assert (sheet[-40:, :60] == 0).all()
     assert (sheet[-40:, 60:] == 255).all()
     with pytest.raises(ValueError, match="one size"):
-        contact_sheet([("a", tile), ("b", tile[1:])])
+        make_contact_sheet([("a", tile), ("b", tile[1:])])

@@ -23,4 +23,4 @@ def test_a_transfer_that_spoils_pictures_is_a_row_too(monkeypatch, kept):
     assert (row["name"], row["decision"], row["kept"]) == ("poor", "failed", kept)
     assert row["rejection_rate"]["value"] == 1 - kept / 20
     assert row["from"] is None
-    assert row["why"] == f"{kept} pictures were kept, and 10 are needed"
+    assert row["why"] == f"{kept} images passed; at least 10 are needed."

@@ -12,7 +12,7 @@ import trimesh
 from peers import mujoco_rest
 from scipy.spatial.transform import Rotation
 from settled import rest
-from settled.recipes import coverage
+from settled.recipes import compute_coverage
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
@@ -31,7 +31,7 @@ def factor(name, drawn, asked):
 
 def test_what_was_asked_is_covered():
     domain = load_recipe("dice").domain
-    found = coverage(sample_factor_histograms(domain, 0, count=200, views=1))
+    found = compute_coverage(sample_factor_histograms(domain, 0, count=200, views=1))
     assert found["empty"] == 0
     assert found["bins"] > 500
     assert found["bent"]["total_variation"] < 0.25
@@ -40,7 +40,7 @@ def test_what_was_asked_is_covered():
 def test_a_hole_and_a_bend_are_found():
     even, bent = factor("even", (50, 50), (50.0, 50.0)), factor("bent", (100, 0), (50.0, 50.0))
     unknown = replace(even, expected=None)
-    assert coverage((even, bent, unknown)) == {
+    assert compute_coverage((even, bent, unknown)) == {
         "bins": 4,
         "empty": 1,
         "bent": {"factor": "die/bent", "total_variation": 0.5},
@@ -48,16 +48,16 @@ def test_a_hole_and_a_bend_are_found():
 
 
 def test_what_rests_on_nothing_floats():
-    assert rest.floating(SETTLED) == ()
+    assert rest.list_floating(SETTLED) == ()
     moving = next(body.name for body in SETTLED.scene.bodies if not body.is_fixed)
     kept = [c for c in SETTLED.certificate.contacts if moving not in (c.first, c.second)]
     certificate = replace(SETTLED.certificate, contacts=tuple(kept))
-    assert moving in rest.floating(replace(SETTLED, certificate=certificate))
+    assert moving in rest.list_floating(replace(SETTLED, certificate=certificate))
 
 
 def test_the_other_engine_is_given_the_same_bodies():
-    bodies = json.loads(json.dumps(rest._neutral(SETTLED.scene)))
-    root = Xml.fromstring(mujoco_rest._model(bodies, 1e-3))
+    bodies = json.loads(json.dumps(rest._export_bodies(SETTLED.scene)))
+    root = Xml.fromstring(mujoco_rest._make_model(bodies, 1e-3))
     frames = root.findall("worldbody/body")
     assert len(frames) == len(SETTLED.scene.bodies)
     for body, frame in zip(SETTLED.scene.bodies, frames, strict=True):
@@ -72,8 +72,8 @@ def test_the_other_engine_is_given_the_same_bodies():
 def test_the_other_engine_is_told_where_masses_lie():
     recipe = load_recipe("fasteners")
     scene = recipe.compose_scene(sample_factors(recipe.domain, 5, 0, views=1))
-    bodies = json.loads(json.dumps(rest._neutral(scene)))
-    frames = Xml.fromstring(mujoco_rest._model(bodies, 1e-3)).findall("worldbody/body")
+    bodies = json.loads(json.dumps(rest._export_bodies(scene)))
+    frames = Xml.fromstring(mujoco_rest._make_model(bodies, 1e-3)).findall("worldbody/body")
     uneven = 0
     for body, frame in zip(scene.bodies, frames, strict=True):
         told = frame.find("inertial")
@@ -101,7 +101,7 @@ def test_blocks_are_summed_up(tmp_path):
         files.append(tmp_path / f"{number}.json")
         scene = lying | {"moved_m": moved_m, "overlap_m": 2e-3 * number}
         files[-1].write_text(json.dumps({"starved": 1, "scenes": [scene]}))
-    found = rest.summary(files)
+    found = rest.summarize(files)
     assert (found["scenes"], found["starved"], found["bodies"]) == (2, 2, 6)
     assert (found["moved_over_2_mm"], found["overlap_over_1_mm"]) == (1, 1)
     assert found["rejected_share"] == 0.5
