@@ -143,7 +143,7 @@ def _format_row(facts: dict[str, Any]) -> str:
         return f"{start}failed: {facts['failed']}"
     return (
         f"{start}{facts['step_cpu_s']['median']:.2f} CPU-s a step, "
-        f"{facts['pictures_per_cpu_s']:.2f} pictures a CPU-s, {facts['peak_mb']:.0f} MB"
+        f"{facts['images_per_cpu_s']:.2f} images a CPU-s, {facts['peak_mb']:.0f} MB"
     )
 
 
@@ -187,7 +187,7 @@ def measure_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[st
     return {
         "device": torch.cuda.get_device_name(),
         "step_s": _summarize_times(seconds[3:]),
-        "pictures_per_s": case.config.batch / statistics.median(seconds[3:]),
+        "images_per_s": case.config.batch / statistics.median(seconds[3:]),
         "peak_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
 
@@ -210,7 +210,7 @@ def measure(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
     }
     return {
         "step_cpu_s": _summarize_times(step_s),
-        "pictures_per_cpu_s": case.config.batch / statistics.mean(step_s),
+        "images_per_cpu_s": case.config.batch / statistics.mean(step_s),
         "translate_cpu_s": {
             str(side): _summarize_times(seconds) for side, seconds in translate_s.items()
         },

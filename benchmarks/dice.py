@@ -139,7 +139,7 @@ def main(arguments: Arguments) -> None:
         **scores,
     }
     write_json(RESULTS / "dice.json", facts)
-    log_scoring("core ladder", scores)
+    log_scoring("core ablation", scores)
     shown = [name for name in SHOWN if (arguments.work / name / CARD).is_file()]
     columns = {
         name: read_dataset(arguments.work / name, with_rejected=is_published(name))

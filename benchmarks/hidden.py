@@ -79,8 +79,8 @@ class Arguments:
 
 def main(arguments: Arguments, plan: AblationPlan = HIDDEN) -> None:
     """Run missing jobs of each camera and write the scores of all results."""
-    if unknown := set(arguments.cameras).difference(range(CAMERAS)):
-        raise SystemExit(f"--cameras: unknown cameras: {', '.join(map(str, sorted(unknown)))}.")
+    if cameras := set(arguments.cameras).difference(range(CAMERAS)):
+        raise SystemExit(f"--cameras: unknown cameras: {', '.join(map(str, sorted(cameras)))}.")
     if unknown := set(arguments.arms).difference(variant.name for variant in plan.variants):
         raise SystemExit(f"--arms: unknown variants: {', '.join(sorted(unknown))}.")
     start = time.monotonic()

@@ -155,7 +155,7 @@ def write_coco(
 ) -> None:
     """Write a COCO file; without annotations, its images are unlabelled."""
     content: dict[str, Any] = {
-        "info": {"description": "sim2cam's stand-in camera: path-traced pictures, not photos"},
+        "info": {"description": "sim2cam's stand-in camera: path-traced images, not photos"},
         "categories": [{"id": i, "name": name} for i, name in enumerate(recipe.categories, 1)],
         "images": entries,
     }

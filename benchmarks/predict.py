@@ -52,7 +52,7 @@ CORES = (1, 2)
 CATEGORIES = ("1", "2", "3", "4", "5", "6")
 AIM_CPU_MS = 150.0  # `nano` on one core
 PEER = "torchvision SSDlite320-MobileNetV3"
-AS_SHIPPED = "`dice` as it ships, a picture of the stand-in camera"
+AS_SHIPPED = "`dice` as it ships, an image of the stand-in camera"
 SCORE_FLOOR = 0.5  # the default of ``sim2cam predict``
 _WARM_UPS = 2
 

@@ -63,7 +63,7 @@ COMPARED = (
 GAPS = {"sliced_wasserstein": "distance", "detail": "of detail"}
 ISP_FEATURES = ("lens", "exposure", "tone", "sharpness", "noise", "jpeg")
 UNCHANGED = (
-    ("rendered", "same", "hidden cameras, 20 pictures then, 8 now"),
+    ("rendered", "same", "hidden cameras, 20 images then, 8 now"),
     ("dice", "same", "photos of dice at random, 60 then, 20 now"),
     ("gopro", "same", "lens by itself, random halves of 35 photos of a chessboard"),
     ("dice", "halves of a day", "photos of dice, first and second half of a day"),
@@ -333,7 +333,7 @@ def adapt_table(results: dict[str, Any] | None) -> str:
     sides = list(cases[0]["translate_cpu_s"]) if cases else ["256", "512"]
     headers = (
         "translator", "patch, px", "batch", "CPU-s a step", "times as fast as published",
-        "pictures a CPU-s", *(f"CPU-s to translate {side}x{side}" for side in sides), "peak MB",
+        "images a CPU-s", *(f"CPU-s to translate {side}x{side}" for side in sides), "peak MB",
     )  # fmt: skip
     return "\n".join(
         [_format_table(headers, map(_format_translator, cases)), *_list_gpu_lines(cases)]
@@ -451,7 +451,7 @@ def certificate_table(results: dict[str, Any] | None) -> str:
     """
     result = (*results["saboteurs"], *results["benign"]) if results else ()
     return _format_table(
-        ("change of a picture", "rejected, without judges", "with two", "of sets", "mostly by"),
+        ("change of an image", "rejected, without verifiers", "with two", "of sets", "mostly by"),
         map(_format_certificate, result),
     )
 
@@ -540,7 +540,8 @@ def _format_difference(result: dict[str, Any] | None) -> str:
 
 def _format_isp_gaps(isp_gaps: dict[str, Any]) -> list[str]:
     return [
-        _format_score(isp_gaps[step]) if step in isp_gaps else "not told" for step in ISP_FEATURES
+        _format_score(isp_gaps[step]) if step in isp_gaps else "not measured"
+        for step in ISP_FEATURES
     ]
 
 
@@ -737,12 +738,12 @@ def _list_gpu_lines(cases: Sequence[dict[str, Any]]) -> Iterator[str]:
         speeds = ", ".join(
             f"{way} {_format_gpu_speed(entry)}" for way, entry in case["gpu"].items()
         )
-        start = f"\nPictures a second on {', '.join(devices)}:\n\n" if number == 0 else ""
+        start = f"\nImages a second on {', '.join(devices)}:\n\n" if number == 0 else ""
         yield f"{start}- {case['name']}, {case['patch_px']} px: {speeds}"
 
 
 def _format_gpu_speed(result: dict[str, Any]) -> str:
-    return "failed" if "failed" in result else f"{result['pictures_per_s']:.1f}"
+    return "failed" if "failed" in result else f"{result['images_per_s']:.1f}"
 
 
 def _format_translator(case: dict[str, Any]) -> tuple[object, ...]:
@@ -751,7 +752,7 @@ def _format_translator(case: dict[str, Any]) -> tuple[object, ...]:
     speedup = f"{case['times_faster']:.2f}" if "times_faster" in case else "—"
     return (
         case["name"], case["patch_px"], case["batch"], _format_range(case["step_cpu_s"]), speedup,
-        f"{case['pictures_per_cpu_s']:.2f}", *map(_format_range, case["translate_cpu_s"].values()),
+        f"{case['images_per_cpu_s']:.2f}", *map(_format_range, case["translate_cpu_s"].values()),
         f"{case['peak_mb']:,.0f}",
     )  # fmt: skip
 
@@ -837,12 +838,12 @@ def _tabulate_steps(results: dict[str, Any]) -> str:
     }
     for what, facts in runs.items():
         name = (
-            f"{what}, {facts['pictures_per_s']['value']:.2f} pictures/s, at most "
+            f"{what}, {facts['images_per_s']['value']:.2f} images/s, at most "
             f"{facts['peak_mb']:.0f} MB a process"
         )
         rows.append((name, "", _format_spread(facts["cpu_ms"])))
     return _format_table(
-        ("detection set, 640x480, a picture", "CPU-ms, mean", "median of scenes"), rows
+        ("detection set, 640x480, an image", "CPU-ms, mean", "median of scenes"), rows
     )
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 import tyro
 from readme_tables import render_table
-from rendering.contenders import (
+from rendering.candidates import (
     RENDERERS,
     SIM2CAM,
     benchmark_renderer,
@@ -169,8 +169,8 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
     pyrender = cpu["pyrender"].get("RGB, depth")
     cycles = cpu["Blender Cycles, 16 samples"].get("RGB, depth, ids")
     end_to_end = results["end_to_end"]
-    two = end_to_end["workers"]["2"]["pictures_per_s"]["value"]
-    full = end_to_end["full"]["pictures_per_s"]["value"]
+    two = end_to_end["workers"]["2"]["images_per_s"]["value"]
+    full = end_to_end["full"]["images_per_s"]["value"]
     rows = [
         (f"all channels, one hard light, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
         (
@@ -188,8 +188,8 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
             "at least 100",
             f"{_format_ratio(cycles, plain)}; {_format_ratio(cycles, smooth)}",
         ),
-        ("detection set, pictures a second, 2 workers", "at least 8", f"{two:.1f}"),
-        ("all channels, pictures a second, 2 workers", "at least 2.5", f"{full:.1f}"),
+        ("detection set, images a second, 2 workers", "at least 8", f"{two:.1f}"),
+        ("all channels, images a second, 2 workers", "at least 2.5", f"{full:.1f}"),
         ("2 workers over 1", "at least 1.9", f"{end_to_end['scaling']:.2f}"),
     ]
     return [dict(zip(("what", "aim", "measured"), row, strict=True)) for row in rows]

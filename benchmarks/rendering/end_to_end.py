@@ -45,7 +45,7 @@ def _measure(recipe: Path, workers: int, pictures: int, repeats: int) -> dict[st
     ]
     paces = [(pictures - first) / (long.wall_s - short.wall_s) for short, long in runs]
     return {
-        "pictures_per_s": asdict(compute_spread([pictures / long.wall_s for _, long in runs])),
+        "images_per_s": asdict(compute_spread([pictures / long.wall_s for _, long in runs])),
         "pace_per_s": asdict(compute_spread(paces)),
         "cpu_ms": asdict(compute_spread([1e3 * long.cpu_s / pictures for _, long in runs])),
         "peak_mb": max(long.peak_mb for _, long in runs),

@@ -237,12 +237,12 @@ def test_translators_have_their_costs(tmp_path):
         "patch_px": 128,
         "batch": 1,
         "step_cpu_s": spread,
-        "pictures_per_cpu_s": 0.81,
+        "images_per_cpu_s": 0.81,
         "translate_cpu_s": {"256": spread, "512": spread},
         "peak_mb": 1234.5,
     }
     on_gpu = {"fp32, eager": 12.34, "bf16, compiled": 45.67}
-    gpu = {way: {"device": "a GPU", "pictures_per_s": n} for way, n in on_gpu.items()}
+    gpu = {way: {"device": "a GPU", "images_per_s": n} for way, n in on_gpu.items()}
     broken = {"bf16, compiled": {"failed": "InductorError: no"}}
     cases = [
         case,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from peers import cycles, measure
 from rendering import floor
-from rendering.contenders import (
+from rendering.candidates import (
     RENDERERS,
     Renderer,
     benchmark_renderer,
@@ -73,7 +73,7 @@ def results():
     }  # fmt: skip
     steps = [{"step": "physics", **timing("", 20.0)}, {"step": "sensor", **timing("", 30.0)}]
     pace = {"value": 4.0}
-    run = {"pictures_per_s": pace, "cpu_ms": timing("", 250.0)["cpu_ms"], "peak_mb": 900.0}
+    run = {"images_per_s": pace, "cpu_ms": timing("", 250.0)["cpu_ms"], "peak_mb": 900.0}
     found = {
         "tabletops": [tabletop, tabletop],
         "steps": {"steps": steps},
