@@ -142,17 +142,17 @@ def _format_row(facts: dict[str, Any]) -> str:
     if "failed" in facts:
         return f"{start}failed: {facts['failed']}"
     return (
-        f"{start}{facts['step_cpu_s']['median']:.2f} CPU-s a step, "
-        f"{facts['images_per_cpu_s']:.2f} images a CPU-s, {facts['peak_mb']:.0f} MB"
+        f"{start}{facts['step_cpu_s']['median']:.2f} CPU-s per step, "
+        f"{facts['images_per_cpu_s']:.2f} images per CPU-s, {facts['peak_mb']:.0f} MB"
     )
 
 
-def _run_in_process(work: Callable[..., dict[str, Any]], *case_arguments: object) -> dict[str, Any]:
+def _run_in_process(work: Callable[..., dict[str, Any]], *arguments: object) -> dict[str, Any]:
     """Run a function in a separate process; return the error as ``failed`` so that other cases still run."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         try:
-            return pool.submit(work, *case_arguments).result()
+            return pool.submit(work, *arguments).result()
         except Exception as error:  # noqa: BLE001
             return {"failed": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
 

@@ -174,7 +174,7 @@ def _fails_without_verifiers(image: ImageCertificate) -> bool:
 
 
 def cache_detections(verifier: Verifier) -> Verifier:
-    """Return a verifier with cached detections: the render of each change is the same."""
+    """Return a verifier with cached detections: all changes share one render."""
     detections: dict[bytes, Sequence[Detection]] = {}
 
     def detect(rgb: NDArray[np.uint8]) -> Sequence[Detection]:

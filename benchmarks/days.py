@@ -63,10 +63,16 @@ def main(arguments: Arguments) -> None:
     for seed in BY_DAY.seeds:
         for variant in BY_DAY.variants:
             for site in sites:
-                left = arguments.minutes - (time.monotonic() - start) / 60
-                if variant.name in arguments.arms and left > 0:
+                remaining_minutes = arguments.minutes - (time.monotonic() - start) / 60
+                if variant.name in arguments.arms and remaining_minutes > 0:
                     seed_plan = replace(BY_DAY, seeds=(seed,))
-                    run_variant(seed_plan, variant, site, at_once=arguments.at_once, minutes=left)
+                    run_variant(
+                        seed_plan,
+                        variant,
+                        site,
+                        at_once=arguments.at_once,
+                        minutes=remaining_minutes,
+                    )
     scores = score(BY_DAY, sites)
     write_json(
         RESULTS / "days.json",
@@ -79,12 +85,12 @@ def main(arguments: Arguments) -> None:
         )
 
 
-def get_site(day: str, captures: RealImageSplits, work: Path) -> Site:
+def get_site(day: str, splits: RealImageSplits, work: Path) -> Site:
     """Return the site that adapts to photos of one day, without labels, and is scored on the other day.
 
     Args:
         day: one of ``DAYS``.
-        captures: all splits.
+        splits: all splits.
         work: folder of all datasets and training runs.
     """
 
@@ -93,11 +99,11 @@ def get_site(day: str, captures: RealImageSplits, work: Path) -> Site:
             s.name for s in photos.samples if (f"_{day}_" in s.name) is same
         )
 
-    assert captures.dev is not None
-    photos, other = select_day(captures.style, same=False), select_day(captures.test, same=False)
+    assert splits.dev is not None
+    photos, other = select_day(splits.style, same=False), select_day(splits.test, same=False)
     scored_on = replace(other, samples=(*photos.samples, *other.samples))
     splits_by_day = RealImageSplits(
-        select_day(captures.style, same=True), scored_on, select_day(captures.dev, same=True)
+        select_day(splits.style, same=True), scored_on, select_day(splits.dev, same=True)
     )
     return Site(splits_by_day, work / day, work / "shared", work / "predictions" / day)
 

@@ -109,14 +109,14 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Run missing training jobs and write the scores of all results."""
     start = time.monotonic()
-    captures = read_splits()
+    splits = read_splits()
     if unknown := set(arguments.arms).difference(variant.name for variant in PLAN.variants):
         raise SystemExit(f"--arms: unknown variants: {', '.join(sorted(unknown))}.")
     plan = replace(
         PLAN, variants=tuple(variant for variant in PLAN.variants if variant.name in arguments.arms)
     )
     if arguments.minutes > 0:
-        skipped = prepare_data(plan, captures, arguments.work, workers=arguments.at_once)
+        skipped = prepare_data(plan, splits, arguments.work, workers=arguments.at_once)
         for name, reason in skipped.items():
             print(f"Skipping variants with '{name}': {reason}", flush=True)
         plan = replace(
@@ -125,17 +125,22 @@ def main(arguments: Arguments) -> None:
                 variant for variant in plan.variants if skipped.keys().isdisjoint(variant.data)
             ),
         )
-    print("\n".join(collect_notes(captures, variant_count=len(plan.variants))), flush=True)
-    left = arguments.minutes - (time.monotonic() - start) / 60
+    print("\n".join(collect_notes(splits, variant_count=len(plan.variants))), flush=True)
+    remaining_minutes = arguments.minutes - (time.monotonic() - start) / 60
     for job in run_jobs(
-        plan, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
+        plan,
+        splits,
+        arguments.work,
+        RESULTS / "dice",
+        workers=arguments.at_once,
+        minutes=remaining_minutes,
     ):
         print(f"{(time.monotonic() - start) / 60:6.1f} min  {job.name}", flush=True)
-    scores = score_ablation(PLAN, captures, RESULTS / "dice", baseline=BASELINE)
+    scores = score_ablation(PLAN, splits, RESULTS / "dice", baseline=BASELINE)
     facts = {
         "environment": collect_environment(None, arguments.at_once),
         "planned": [variant.name for variant in PLAN.variants],
-        "notes": list(collect_notes(captures, variant_count=len(scores["variants"]))),
+        "notes": list(collect_notes(splits, variant_count=len(scores["variants"]))),
         **scores,
     }
     write_json(RESULTS / "dice.json", facts)

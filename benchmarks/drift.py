@@ -191,10 +191,10 @@ def measure_dice(root: Path) -> dict[str, Any]:
 def measure_gopro(root: Path) -> dict[str, Any]:
     """Return p-value and shift of the lens between random halves of chessboard photos."""
     rng = derive_rng(0, "drift of gopro")
-    captures = next(iter(group_by_camera(list_photo_files(root)[0]).values()))
+    photo_files = next(iter(group_by_camera(list_photo_files(root)[0]).values()))
     photos = [
         p
-        for p in measure_photos(captures, None, _ignore_progress)[0]
+        for p in measure_photos(photo_files, None, _ignore_progress)[0]
         if p.board_detection is not None
     ]
     results = []

@@ -39,11 +39,11 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Measure the stage-wise gap of both recipes."""
-    captures = read_real_images(locate_real_dataset("dice") / "dev.json")
+    real_images = read_real_images(locate_real_dataset("dice") / "dev.json")
     recipes = {"as drawn": load_recipe("dice"), "fitted": fit_recipe()}
     stage_gaps = measure_stage_gaps(
         list(recipes.values()),
-        captures,
+        real_images,
         count=arguments.scenes,
         seed=SEED,
         workers=arguments.workers,
@@ -55,7 +55,7 @@ def main(arguments: Arguments) -> None:
     facts: dict[str, Any] = {
         "environment": collect_environment(None, arguments.workers),
         "protocol": {
-            "captures": len(captures.samples),
+            "captures": len(real_images.samples),
             "scenes": arguments.scenes,
             "seed": SEED,
             "intervals": "95 %, bootstrap over images",

@@ -128,10 +128,10 @@ def make_images(number: int, folder: Path, at_once: int) -> None:
 
 def format_hidden_recipe(number: int) -> str:
     """Return the recipe of a hidden camera with its usual table and light."""
-    numbers = sample_camera_factors(derive_rng(number, "hidden stand-in"))
+    camera_factors = sample_camera_factors(derive_rng(number, "hidden stand-in"))
     for group, factors in sample_habits(derive_rng(number, "hidden stand-in/habits")).items():
-        numbers[group] = numbers.get(group, {}) | factors
-    return format_recipe(numbers, SIZE_PX, STANDIN)
+        camera_factors[group] = camera_factors.get(group, {}) | factors
+    return format_recipe(camera_factors, SIZE_PX, STANDIN)
 
 
 def sample_habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
@@ -168,8 +168,8 @@ def sample_habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
 
 def get_site(root: Path) -> Site:
     """Return the site of a camera from its folder."""
-    captures = split_real_images(root / "photos", origin="stand-in")
-    return Site(captures, root, root.with_name("shared"), root / PREDICTIONS_FOLDER)
+    splits = split_real_images(root / "photos", origin="stand-in")
+    return Site(splits, root, root.with_name("shared"), root / PREDICTIONS_FOLDER)
 
 
 def score(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
@@ -182,9 +182,9 @@ def score(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
     }
     measured = {name: read_dataset(place) for name, place in places.items() if place.is_dir()}
     gaps = {
-        name: compare_isp_features(reference_features, extract_features(pictures), number)
-        for name, pictures in measured.items()
-        if pictures.samples  # empty if a translator passed no image
+        name: compare_isp_features(reference_features, extract_features(dataset), number)
+        for name, dataset in measured.items()
+        if dataset.samples  # empty if a translator passed no image
     }
     return {
         **score_ablation(plan, site.captures, site.predictions, baseline=BASELINE),
@@ -195,12 +195,12 @@ def score(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
     }
 
 
-def extract_features(pictures: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
+def extract_features(dataset: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the ISP features (n, ...) of the first images; n is at most the number of unlabelled images."""
     return np.array(
         [
             extract_isp_features(images.read_rgb(s.rgb))
-            for s in islice(pictures.samples, IMAGE_COUNTS["style"])
+            for s in islice(dataset.samples, IMAGE_COUNTS["style"])
         ]
     )
 

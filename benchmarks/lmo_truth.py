@@ -266,9 +266,12 @@ def _summarize(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
     return {
         name: {
             "objects": objects.get(name, len(fits)),
-            **{metric: bootstrap_estimate(*pair).to_json() for metric, pair in entry.items()},
+            **{
+                metric: bootstrap_estimate(*pair).to_json()
+                for metric, pair in metric_values.items()
+            },
         }
-        for name, entry in {"all": means, **metrics}.items()
+        for name, metric_values in {"all": means, **metrics}.items()
     }
 
 
@@ -300,10 +303,11 @@ def _compute_medians(values: Floats, weights: NDArray[np.int64]) -> Floats:
     return np.asarray(values[order][index])
 
 
-def _format_row(entry: Mapping[str, Any]) -> str:
+def _format_row(row: Mapping[str, Any]) -> str:
+    values = {metric: row[metric]["value"] for metric in METRICS}
     return (
-        f"{entry['objects']} objects, scale {entry['scale']['value']:.3f}, moved {entry['right_px']['value']:.1f} and "
-        f"{entry['down_px']['value']:.1f} px, found {entry['add_or_s']['value']:.2f}, at the end {entry['at_end']['value']:.2f}"
+        f"{row['objects']} objects, scale {values['scale']:.3f}, shift {values['right_px']:.1f} and "
+        f"{values['down_px']:.1f} px, correct {values['add_or_s']:.2f}, at bound {values['at_end']:.2f}"
     )
 
 

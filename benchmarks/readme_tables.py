@@ -128,7 +128,10 @@ def elsewhere_table(results: dict[str, Any] | None) -> str:
         results: content of ``elsewhere.json``; None if the file is missing.
     """
     rows = [
-        (entry["name"], entry["images"], f"{entry['objects']:,}", *(_format_score(entry[key]) for key in SCORES), _format_score(entry["ood_rate"]))
+        (
+            entry["name"], entry["images"], f"{entry['objects']:,}",
+            *(_format_score(entry[key]) for key in (*SCORES, "ood_rate")),
+        )
         for entry in (results or {}).get("places", [])
     ]  # fmt: skip
     return _format_table(("pictures", "how many", "dice", *SCORES.values(), "unlike"), rows)
@@ -174,7 +177,10 @@ def novelty_table(results: dict[str, Any] | None) -> str:
         results: content of ``novelty.json``; None if the file is missing.
     """
     rows = [
-        (entry["name"], entry["images"], _format_score(entry["ood_rate"]), f"{auc['distance']:.2f}", f"{auc['uncertainty']:.2f}")
+        (
+            entry["name"], entry["images"], _format_score(entry["ood_rate"]),
+            f"{auc['distance']:.2f}", f"{auc['uncertainty']:.2f}",
+        )
         for entry in (results or {}).get("sets", [])
         for auc in [entry["auc"]]
     ]  # fmt: skip
@@ -521,7 +527,7 @@ def days_table(results: dict[str, Any] | None) -> str:
 
 
 def _compare_with_baseline(scores: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each variant, as in ``AGAINST``."""
+    """Yield the cells of each variant, as in ``BASELINE_COLUMNS``."""
     result = {(entry["first"], entry["metric"]): entry for entry in scores["comparisons"]}
     for variant in scores["variants"]:
         cells = (

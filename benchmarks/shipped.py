@@ -23,9 +23,9 @@ from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 def main() -> None:
     """Score both splits; write and print the results."""
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
-    captures = locate_real_dataset("dice")
+    folder = locate_real_dataset("dice")
     results = {
-        split: bench(detector, read_real_images(captures / f"{split}.json"))
+        split: bench(detector, read_real_images(folder / f"{split}.json"))
         for split in ("dev", "test")
     }
     scores = {

@@ -67,10 +67,10 @@ def main(arguments: Arguments) -> None:
     """Translate and measure renders; write and print the results."""
     use_threads(1)
     renders = read_dataset(arguments.work / "randomized").take(arguments.pictures)
-    captures = {
+    splits = {
         name: read_real_images(locate_real_dataset("dice") / f"{name}.json") for name in PHOTOS
     }
-    photos = {name: _compute_statistics(dataset) for name, dataset in captures.items()}
+    photos = {name: _compute_statistics(dataset) for name, dataset in splits.items()}
     render_statistics = _compute_statistics(renders)
     measure_gaps = functools.partial(_measure_gaps, photos, render_statistics)
     rows = [
@@ -90,7 +90,7 @@ def main(arguments: Arguments) -> None:
     for method in TRANSFER_TYPES:
         if not (transfers / method).is_dir():
             fit_parameter_free_transfer(
-                captures["style"], method, transfers / method, overwrite=False
+                splits["style"], method, transfers / method, overwrite=False
             )
     for run in sorted(transfers.iterdir()):
         out = arguments.work / "judged" / run.name

@@ -30,8 +30,8 @@ def main(scenes: str, out: str) -> None:
     """Simulate every scene."""
     mujoco = measure.require_module("mujoco", CURE)
     bodies = json.loads(Path(scenes).read_text(encoding="utf-8"))["scenes"]
-    displacement = [simulate_adaptively(mujoco, scene) for scene in bodies]
-    Path(out).write_text(json.dumps({"scenes": displacement}), encoding="utf-8")
+    results = [simulate_adaptively(mujoco, scene) for scene in bodies]
+    Path(out).write_text(json.dumps({"scenes": results}), encoding="utf-8")
 
 
 def simulate_adaptively(mujoco: Any, bodies: list[dict[str, Any]]) -> dict[str, float]:

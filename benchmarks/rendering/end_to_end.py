@@ -15,7 +15,7 @@ from sim2cam.data.writer import SAMPLES_PER_SHARD
 WORKERS = (1, 2)
 
 
-def measure_end_to_end(recipe: Path, full: Path, pictures: int, repeats: int) -> dict[str, Any]:
+def measure_end_to_end(recipe: Path, full: Path, image_count: int, repeats: int) -> dict[str, Any]:
     """Return the throughput of ``sim2cam render`` with one and two workers.
 
     A short run of one shard per worker precedes each long run. It warms up, and the difference in time gives
@@ -24,35 +24,35 @@ def measure_end_to_end(recipe: Path, full: Path, pictures: int, repeats: int) ->
     Args:
         recipe: recipe of the images.
         full: recipe with all channels, rendered by two workers.
-        pictures: images of a long run.
+        image_count: images of a long run.
         repeats: repetitions of both runs.
     """
-    results = {workers: _measure(recipe, workers, pictures, repeats) for workers in WORKERS}
+    results = {workers: _measure(recipe, workers, image_count, repeats) for workers in WORKERS}
     one, two = (results[workers]["pace_per_s"]["value"] for workers in WORKERS)
     return {
-        "pictures": pictures,
+        "pictures": image_count,
         "workers": {str(workers): facts for workers, facts in results.items()},
         "scaling": two / one,
-        "full": _measure(full, 2, pictures, repeats),
+        "full": _measure(full, 2, image_count, repeats),
     }
 
 
-def _measure(recipe: Path, workers: int, pictures: int, repeats: int) -> dict[str, Any]:
+def _measure(recipe: Path, workers: int, image_count: int, repeats: int) -> dict[str, Any]:
     first = workers * SAMPLES_PER_SHARD
     runs = [
-        (_render(recipe, workers, first), _render(recipe, workers, pictures))
+        (_render(recipe, workers, first), _render(recipe, workers, image_count))
         for _ in range(repeats)
     ]
-    paces = [(pictures - first) / (long.wall_s - short.wall_s) for short, long in runs]
+    paces = [(image_count - first) / (long.wall_s - short.wall_s) for short, long in runs]
     return {
-        "images_per_s": asdict(compute_spread([pictures / long.wall_s for _, long in runs])),
+        "images_per_s": asdict(compute_spread([image_count / long.wall_s for _, long in runs])),
         "pace_per_s": asdict(compute_spread(paces)),
-        "cpu_ms": asdict(compute_spread([1e3 * long.cpu_s / pictures for _, long in runs])),
+        "cpu_ms": asdict(compute_spread([1e3 * long.cpu_s / image_count for _, long in runs])),
         "peak_mb": max(long.peak_mb for _, long in runs),
     }
 
 
-def _render(recipe: Path, workers: int, pictures: int) -> Run:
+def _render(recipe: Path, workers: int, image_count: int) -> Run:
     """Run the command and return its resource use.
 
     Raises:
@@ -61,7 +61,7 @@ def _render(recipe: Path, workers: int, pictures: int) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable, "-m", "sim2cam", "render", str(recipe), "--out", f"{folder}/data",
-            "--count", str(pictures), "--workers", str(workers), "-q",
+            "--count", str(image_count), "--workers", str(workers), "-q",
         ]  # fmt: skip
         process = run(command)
     if process.code != 0:

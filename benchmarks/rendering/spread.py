@@ -13,13 +13,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Spread:
-    """What repeated measurements say.
+    """Statistics of repeated measurements.
 
     Attributes:
-        value: the median.
-        p10, p90: percentiles between which four of five lie.
-        mean: adds up over steps, which medians do not.
-        n: how many there are.
+        value: median.
+        p10, p90: 10th and 90th percentile.
+        mean: mean, which is additive over steps.
+        n: number of measurements.
     """
 
     value: float

@@ -1,4 +1,4 @@
-"""Benchmarks import their parts by the folder in which they lie."""
+"""Import path of the benchmarks."""
 
 import sys
 from pathlib import Path

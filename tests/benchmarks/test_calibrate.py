@@ -1,4 +1,4 @@
-"""Hidden cameras: none is measured twice, and electrons mean the same in truth and answer."""
+"""Resumption and scoring of the calibration benchmark."""
 
 import json
 from dataclasses import replace

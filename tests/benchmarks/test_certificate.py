@@ -1,4 +1,4 @@
-"""Certificates catch every saboteur, and pass every change of a camera, on a small picture."""
+"""Certificates reject harmful changes and accept camera changes of a small image."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Both ways from one day's photos to the other's: no photo on both sides, each scored once."""
+"""Splits by day: disjoint adaptation and test photos, each test photo scored once."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The hidden cameras: other than the one that ships, and the whole of their benchmark in small."""
+"""Hidden cameras differ from the shipped one, and a small run of the benchmark."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is known of where a picture shows an object is found again."""
+"""Recovery of known poses from image edges."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def box():
 
 
 def seen_at(depth_m, shift_m):
-    """The picture of the box, blurred as by a lens, where its pose is moved by that."""
+    """Render the blurred box at a shifted pose."""
     pose = POSE.matrix()
     pose[:3, 3] *= depth_m / pose[2, 3]
     pose[:2, 3] += shift_m

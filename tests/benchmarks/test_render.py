@@ -1,4 +1,4 @@
-"""The benchmark of rendering: its statistics, its tables, and that peers are given the same scene."""
+"""Rendering benchmark: statistics, tables and export of the scene to other renderers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where benchmarks look for real captures, and what they say where none are."""
+"""Location of real datasets, errors for missing ones, and rounding of results."""
 
 import pytest
 from scoring_log import locate_real_dataset, round_numbers

@@ -1,4 +1,4 @@
-"""What is told of transfers of which hardly a picture is kept."""
+"""Results of transfers with few accepted images."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The benchmark of worlds: what counts as floating, as coverage, and what another engine is told."""
+"""Physics benchmark: floating bodies, coverage and export to another engine."""
 
 from __future__ import annotations
 
