@@ -73,9 +73,9 @@ def read_sky(file: ImageFile) -> Float32Array:
 def compute_texel_directions(rows: int) -> Floats:
     """Return the unit directions (rows, 2 rows, 3) of the texels of an equirectangular image."""
     polar = (np.arange(rows) + 0.5) / rows * math.pi
-    around = (np.arange(2 * rows) + 0.5) / rows * math.pi
+    azimuth = (np.arange(2 * rows) + 0.5) / rows * math.pi
     z, radius = np.cos(polar)[:, None], np.sin(polar)[:, None]
-    parts = np.broadcast_arrays(radius * np.sin(around), radius * np.cos(around), z)
+    parts = np.broadcast_arrays(radius * np.sin(azimuth), radius * np.cos(azimuth), z)
     return np.stack(parts, axis=-1)
 
 
@@ -132,10 +132,10 @@ def compute_sky_light(sky_image: EnvironmentMap, rows: int) -> Float32Array:
 
 def compute_rotated_sky_light(sky_image: EnvironmentMap, rows: int) -> Floats:
     """Return the radiance (rows, 2 rows, 3) of a sky after rotation, without an extracted sun."""
-    light = compute_sky_light(sky_image, rows).astype(np.float64)
+    sky_light = compute_sky_light(sky_image, rows).astype(np.float64)
     shift, fraction = divmod(sky_image.turn_rad / math.pi * rows, 1)
-    near, far = (np.roll(light, -int(shift) - step, axis=1) for step in (0, 1))
-    return np.asarray((1 - fraction) * near + fraction * far)
+    left, right = (np.roll(sky_light, -int(shift) - step, axis=1) for step in (0, 1))
+    return np.asarray((1 - fraction) * left + fraction * right)
 
 
 def sample_upper_hemisphere(sky_image: EnvironmentMap) -> tuple[Floats, Floats, Floats]:
@@ -185,9 +185,9 @@ def blur_by_roughness(radiance: Float32Array, roughness: float) -> Float32Array:
 def _make_ggx_kernel(roughness: float, rows: int) -> NDArray[np.complex64]:
     """Return the weights (target rows, source rows, frequencies) of the GGX lobe."""
     polar = (np.arange(rows) + 0.5) / rows * math.pi
-    around = np.arange(2 * rows) / rows * math.pi
+    azimuth = np.arange(2 * rows) / rows * math.pi
     cosines = (
-        np.sin(polar)[:, None, None] * np.sin(polar)[:, None] * np.cos(around)
+        np.sin(polar)[:, None, None] * np.sin(polar)[:, None] * np.cos(azimuth)
         + np.cos(polar)[:, None, None] * np.cos(polar)[:, None]
     ).astype(np.float32)
     alpha_squared = roughness**4

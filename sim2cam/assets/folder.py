@@ -212,10 +212,10 @@ def _read_table(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[s
 
 
 def _check_keys(table: dict[str, Any], kind: type[Any], prefix: str, path: Path) -> None:
-    known = [field.name for field in fields(kind)]
+    allowed = [field.name for field in fields(kind)]
     for key in table:
-        if key not in known:
-            raise InputError(path, f"unknown key '{prefix}{key}'. {suggest_name(key, known)}")
+        if key not in allowed:
+            raise InputError(path, f"unknown key '{prefix}{key}'. {suggest_name(key, allowed)}")
 
 
 class _SymmetryAxis(BaseModel):
@@ -274,7 +274,7 @@ def _read_text(path: Path) -> str:
 def _format_first_error(error: ValidationError) -> str:
     """Return the first error as text: key, message, value."""
     first: Any = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
+    key = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
-    shown = json.dumps(first["input"], default=str)[:80]
-    return f"'{place}': {message} (found {shown})" if place else message
+    value = json.dumps(first["input"], default=str)[:80]
+    return f"'{key}': {message} (found {value})" if key else message

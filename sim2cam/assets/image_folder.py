@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.assets.environment_map import extract_sun, read_sky, sample_upper_hemisphere
@@ -39,16 +38,6 @@ def import_images(folder: Path) -> tuple[TextureImageInfo, ...]:
     return tuple(
         _measure_image(folder, name) for name in list_images(folder, images.IMAGE_SUFFIXES)
     )
-
-
-def read_pixels(file: ImageFile) -> NDArray[np.uint8]:
-    """Read a texture image, sRGB uint8 (h, w, 3).
-
-    Raises:
-        InputError: The image is missing, damaged, or changed since its import.
-    """
-    images.check_digest(Path(file.path), file.digest)
-    return images.read_rgb(Path(file.path))
 
 
 def _measure_environment_map(folder: Path, name: str) -> EnvironmentMapInfo:

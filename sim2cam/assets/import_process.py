@@ -55,7 +55,7 @@ class MeshMeasurements:
 
     Attributes:
         sources: Files that were read.
-        low_m, high: Opposite corners of the bounding box.
+        low, high: Opposite corners of the bounding box.
         center: Centre of mass.
         radius: Distance from the centre of mass to the farthest vertex.
         volume: Volume; half the hull's volume for an open mesh.
@@ -68,7 +68,7 @@ class MeshMeasurements:
     """
 
     sources: SourceFiles
-    low_m: Vec3
+    low: Vec3
     high: Vec3
     center: Vec3
     radius: float

@@ -116,7 +116,7 @@ def _import_asset(
     Raises:
         InputError: The size is out of range, or the card does not fit the file.
     """
-    longest = max(high - low for low, high in zip(measures.low_m, measures.high, strict=True))
+    longest = max(high - low for low, high in zip(measures.low, measures.high, strict=True))
     suffix = path.suffix.lower()
     given_unit = card.unit or (_METRIC if suffix in _METRIC_SUFFIXES else unit)
     if measures.articulation and given_unit != _METRIC:
@@ -147,7 +147,7 @@ def _import_asset(
             digest=measures.sources.compute_digest(),
             joints=joints,
         ),
-        low_m=_scale(unit_m, measures.low_m),
+        low_m=_scale(unit_m, measures.low),
         high_m=_scale(unit_m, measures.high),
         center_m=_scale(unit_m, measures.center),
         radius_m=measures.radius * unit_m,
@@ -196,7 +196,7 @@ def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
 
 def _check_keypoints(path: Path, card: AssetMetadata, measures: MeshMeasurements) -> None:
     """Raise InputError if a keypoint lies far from the object (wrong unit or frame)."""
-    low, high = np.array(measures.low_m), np.array(measures.high)
+    low, high = np.array(measures.low), np.array(measures.high)
     max_distance = _MAX_OUTSIDE * (high - low).max()
     for name, point in card.keypoints.items():
         if (np.subtract(point, high) > max_distance).any() or (
@@ -224,7 +224,7 @@ def _compute_mass_offset(
     if card.center_of_mass is None:
         return None
     for axis, low, value, high in zip(
-        "xyz", measures.low_m, card.center_of_mass, measures.high, strict=True
+        "xyz", measures.low, card.center_of_mass, measures.high, strict=True
     ):
         if not low <= value <= high:
             raise InputError(

@@ -117,15 +117,15 @@ def _follows_edges(faces: Indices, edges: Indices) -> NDArray[np.bool_]:
 def compute_smooth_normals(raw: RawMesh) -> RawMesh:
     """Add area-weighted vertex normals, split at creases."""
     welded = weld(raw.vertices, raw.faces)
-    near = welded.face_adjacency[welded.face_adjacency_angles < _CREASE_RAD]
+    smooth_edges = welded.face_adjacency[welded.face_adjacency_angles < _CREASE_RAD]
     count = len(raw.faces)
-    links = coo_array((np.ones(len(near)), near.T), shape=(count, count))
-    smooth = connected_components(links, directed=False)[1]
-    corners = np.stack([welded.faces.ravel(), np.repeat(smooth, 3)], axis=1)
-    _, point = np.unique(corners, axis=0, return_inverse=True)
-    total = np.zeros((point.max() + 1, 3))
-    np.add.at(total, point.ravel(), np.repeat(compute_face_normals(raw), 3, axis=0))
-    split = split_vertices(raw, smooth)
+    adjacency = coo_array((np.ones(len(smooth_edges)), smooth_edges.T), shape=(count, count))
+    smooth_group = connected_components(adjacency, directed=False)[1]
+    corners = np.stack([welded.faces.ravel(), np.repeat(smooth_group, 3)], axis=1)
+    _, corner_index = np.unique(corners, axis=0, return_inverse=True)
+    normal_sums = np.zeros((corner_index.max() + 1, 3))
+    np.add.at(normal_sums, corner_index.ravel(), np.repeat(compute_face_normals(raw), 3, axis=0))
+    split = split_vertices(raw, smooth_group)
     normals = np.zeros_like(split.vertices)
-    normals[split.faces.ravel()] = normalize(total, _X_AXIS)[point.ravel()]
+    normals[split.faces.ravel()] = normalize(normal_sums, _X_AXIS)[corner_index.ravel()]
     return replace(split, normals=normals)

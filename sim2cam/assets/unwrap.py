@@ -115,9 +115,11 @@ def compute_tangents(vertices: Floats, faces: Indices, normals: Floats, uvs: Flo
     a, b, c = vertices[faces].swapaxes(0, 1)
     (du, dv), (eu, ev) = ((uvs[faces[:, i]] - uvs[faces[:, 0]]).T for i in (1, 2))
     # direction of increasing u, weighted by the face; the sign follows the texture's orientation
-    along = ((b - a) * ev[:, None] - (c - a) * dv[:, None]) * np.sign(du * ev - eu * dv)[:, None]
-    total = np.zeros_like(vertices)
-    np.add.at(total, faces.ravel(), np.repeat(along, 3, axis=0))
-    total -= normals * (total * normals).sum(axis=1, keepdims=True)
+    face_tangents = ((b - a) * ev[:, None] - (c - a) * dv[:, None]) * np.sign(du * ev - eu * dv)[
+        :, None
+    ]
+    tangent_sums = np.zeros_like(vertices)
+    np.add.at(tangent_sums, faces.ravel(), np.repeat(face_tangents, 3, axis=0))
+    tangent_sums -= normals * (tangent_sums * normals).sum(axis=1, keepdims=True)
     fallback = np.cross(normals, np.eye(3)[np.abs(normals).argmin(axis=1)])
-    return normalize(total, fallback / np.linalg.norm(fallback, axis=1, keepdims=True))
+    return normalize(tangent_sums, fallback / np.linalg.norm(fallback, axis=1, keepdims=True))

@@ -267,7 +267,7 @@ BAD = [
     ({"sky.hdr": b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n+Y 8 +X 16\n"}, "sky.hdr: not a Radiance image in top-down row order. Convert it."),
     ({"sky.png": b"nothing"}, "sky.png: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000."),
     ({"sky.hdr": hdr(np.ones((8, 16, 3))), "sky.toml": b"licnece = 'x'"}, "sky.toml: unknown key 'licnece'. Did you mean 'licence'? Allowed: licence, width_m"),
-    ({"sky.exr": b""}, ": holds no picture of a kind that is read (.hdr, .jpg, "),
+    ({"sky.exr": b""}, ": contains no image in a supported format (.hdr, .jpg, "),
 ]  # fmt: skip
 
 

@@ -145,7 +145,7 @@ def test_hostile_models_harm_nobody(folder, opened_beyond):
     assert opened_beyond(folder) == set()
     assert {name for name, one in found.items() if one.info} == USABLE
     for name, one in found.items():
-        said = any("weighs 0 kg" in words for words in one.repairs)
+        said = any("mass of 0 kg" in words for words in one.repairs)
         assert said is name.startswith("massless"), one
         assert not one.info or np.isfinite(one.info.mass_kg.high), one
         if one.error:

@@ -119,16 +119,16 @@ def _paint_image(solid: Submesh) -> Submesh:
 
     if solid.image is not None:
         return solid
-    paint = _get_colors(solid)
-    if (paint == paint[0]).all():
-        flat = np.broadcast_to(paint[0], (_FLAT_PX, _FLAT_PX, 3)).copy()
+    colors = _get_colors(solid)
+    if (colors == colors[0]).all():
+        flat = np.broadcast_to(colors[0], (_FLAT_PX, _FLAT_PX, 3)).copy()
         return replace(
             solid, image=Image.fromarray(flat), uvs=np.full((len(solid.vertices), 2), 0.5)
         )
-    raw, colors = apply_vertex_colors(join_solids([replace(solid, image=None)], Path()), paint)
+    raw, texture = apply_vertex_colors(join_solids([replace(solid, image=None)], Path()), colors)
     return replace(
         solid, vertices=raw.vertices, faces=raw.faces, normals=raw.normals, uvs=raw.uvs,
-        vertex_colors=None, image=Image.fromarray(colors[::-1].copy()),
+        vertex_colors=None, image=Image.fromarray(texture[::-1].copy()),
     )  # fmt: skip
 
 

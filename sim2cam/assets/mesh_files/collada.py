@@ -70,14 +70,14 @@ def _convert_mesh(mesh: Any, *, colored: bool) -> Submesh:
     """Convert a trimesh mesh to a submesh."""
     # reading the attribute would compute normals that the file lacks
     has_normals = "vertex_normals" in mesh._cache
-    visual, paint, color = mesh.visual, None, None
+    visual, vertex_colors, color = mesh.visual, None, None
     material = getattr(visual, "material", None)
     image = getattr(material, "baseColorTexture", getattr(material, "image", None))
     uvs = getattr(visual, "uv", None)
     if image is None or image.format is None or uvs is None:  # trimesh creates placeholders
         image = uvs = None
     if visual.kind in ("vertex", "face"):
-        paint = np.array(visual.vertex_colors[:, :3], np.uint8)
+        vertex_colors = np.array(visual.vertex_colors[:, :3], np.uint8)
     elif (factor := getattr(material, "baseColorFactor", None)) is not None:
         color = (int(factor[0]), int(factor[1]), int(factor[2]))
     return Submesh(
@@ -86,7 +86,7 @@ def _convert_mesh(mesh: Any, *, colored: bool) -> Submesh:
         np.array(mesh.vertex_normals, np.float64) if has_normals else None,
         np.array(uvs, np.float64) if colored and uvs is not None else None,
         image if colored else None,
-        paint if colored else None,
+        vertex_colors if colored else None,
         color if colored else None,
     ).drop_unused_vertices()
 

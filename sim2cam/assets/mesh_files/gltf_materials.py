@@ -62,13 +62,15 @@ class GltfMaterials:
             self._warned.add(flaw)
             warn(self._data.files.path, flaw)
 
-    def apply(self, solid: Submesh, primitive: dict[str, Any], paint: Floats | None) -> Submesh:
+    def apply(
+        self, solid: Submesh, primitive: dict[str, Any], vertex_colors: Floats | None
+    ) -> Submesh:
         """Add the colours of a primitive to a submesh.
 
         Args:
             solid: Submesh.
             primitive: Primitive of the glTF file.
-            paint: Linear vertex colours (n, 3); None without.
+            vertex_colors: Linear vertex colours (n, 3); None without.
         """
         if not self._colored:
             return solid
@@ -76,15 +78,15 @@ class GltfMaterials:
         base_color = BaseColor(np.ones(3)) if index is None else self._get_base_color(index)
         uvs = self._read_uvs(base_color, primitive) if base_color.image is not None else None
         if uvs is not None:
-            if paint is not None and paint.min(initial=1.0) < 1:
+            if vertex_colors is not None and vertex_colors.min(initial=1.0) < 1:
                 self.warn("vertex colours of textured meshes are ignored.")
             if len(uvs) != len(solid.vertices):
                 raise self._data.error(
                     "a primitive must have one texture coordinate for each vertex."
                 )
             return replace(solid, uvs=uvs, image=base_color.image)
-        if paint is not None:
-            return replace(solid, vertex_colors=encode_srgb(paint * base_color.factor))
+        if vertex_colors is not None:
+            return replace(solid, vertex_colors=encode_srgb(vertex_colors * base_color.factor))
         if index is None:
             return solid
         red, green, blue = encode_srgb(base_color.factor).tolist()

@@ -194,8 +194,8 @@ class _ObjText:
 
     def _parse_face(self, rest: str) -> None:
         words = rest.partition("#")[0].split()
-        known = self._tokens
-        corners = [known[word] if word in known else self._parse_corner(word) for word in words]
+        tokens = self._tokens
+        corners = [tokens[word] if word in tokens else self._parse_corner(word) for word in words]
         if len(corners) < 3:
             self._short += 1
             return

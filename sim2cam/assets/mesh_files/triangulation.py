@@ -77,10 +77,11 @@ def _compute_min_area_fractions(points: Floats, fans: Indices) -> Floats:
     """
     a, b, c = np.moveaxis(points[fans], 2, 0)
     with np.errstate(all="ignore"):  # files may hold any numbers
-        across = np.cross(b - a, c - a)
-        normal = across.sum(axis=1, keepdims=True)
+        triangle_normals = np.cross(b - a, c - a)
+        polygon_normal = triangle_normals.sum(axis=1, keepdims=True)
         return np.asarray(
-            (across * normal).sum(axis=2).min(axis=1) / (normal[:, 0] ** 2).sum(axis=1)
+            (triangle_normals * polygon_normal).sum(axis=2).min(axis=1)
+            / (polygon_normal[:, 0] ** 2).sum(axis=1)
         )
 
 
