@@ -19,6 +19,7 @@ from sim2cam.adapt.calibration.board_corners import (
     detect_full_chessboard,
     select_common_shape,
 )
+from sim2cam.adapt.calibration.calibration_chart import SensorFeatures, measure_sensor_features
 from sim2cam.adapt.calibration.flicker import measure_row_profile
 from sim2cam.adapt.calibration.illumination import (
     ToneStatistics,
@@ -34,7 +35,6 @@ from sim2cam.adapt.calibration.jpeg import (
     estimate_jpeg_quality,
     read_jpeg_encoding,
 )
-from sim2cam.adapt.calibration.test_chart import SensorFeatures, measure_sensor_features
 from sim2cam.data.formats.video import is_video
 from sim2cam.data.photo_folder import scan_photo_folder
 from sim2cam.data.real_images import is_photo_folder, read_real_images

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from sim2cam.adapt.calibration.linearization import SATURATION, TONE_CONTRAST
-from sim2cam.adapt.calibration.noise import FlatTiles, estimate_color_noise, estimate_noise
-from sim2cam.adapt.calibration.test_chart import (
+from sim2cam.adapt.calibration.calibration_chart import (
     SensorFeatures,
     simulate_chart_features,
     simulate_chart_tiles,
 )
+from sim2cam.adapt.calibration.linearization import SATURATION, TONE_CONTRAST
+from sim2cam.adapt.calibration.noise import FlatTiles, estimate_color_noise, estimate_noise
 from sim2cam.scene.sensor import Processing, Sensor, Subsampling
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.meshes.skin import build_texture_set
+from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sim2cam.errors import BackendError
 from sim2cam.render.backends.emitters import build_emitters
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.meshes.skin import TextureSet, build_texture_set
+from sim2cam.render.meshes.texture_set import TextureSet, build_texture_set
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.material import Material
 from sim2cam.scene.scene import Body, Scene

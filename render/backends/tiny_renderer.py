@@ -21,9 +21,9 @@ from sim2cam.render.backends.silhouette import rasterize_silhouette
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
 from sim2cam.render.lighting.beams import Beam, find_ground_color, fit_shadow_view, make_beams
 from sim2cam.render.lighting.shading import Lighting, ShadowMap, SurfacePoints, shade
+from sim2cam.render.meshes.ground_plane import GroundPlane
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.meshes.skin import TextureSet, build_texture_set
-from sim2cam.render.meshes.table import GroundPlane
+from sim2cam.render.meshes.texture_set import TextureSet, build_texture_set
 from sim2cam.render.rasterizer import (
     PinholeView,
     assign_label_ids,

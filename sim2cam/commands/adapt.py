@@ -91,8 +91,8 @@ class AdaptTrain:
         from sim2cam.adapt.training.data_warnings import find_data_warnings
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.commands.pages import write_training_page
-        from sim2cam.data.parts import STYLE
         from sim2cam.data.real_images import read_real_images
+        from sim2cam.data.splits import STYLE
         from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translation import (

@@ -134,8 +134,8 @@ class DomainFit:
 
     def execute(self) -> None:
         """Fit the recipe, and write it and the page."""
-        from sim2cam.data.parts import STYLE
         from sim2cam.data.real_images import read_real_images
+        from sim2cam.data.splits import STYLE
         from sim2cam.experiments.domain_fit import FitOptions
         from sim2cam.pipeline.recipe import load_recipe
 

@@ -165,7 +165,7 @@ def _keep_splits(
         splits: Splits of each source dataset.
         is_split_named: Keep the name of a single split, because the user selected it.
     """
-    from sim2cam.data.parts import find_split_role
+    from sim2cam.data.splits import find_split_role
 
     parts: dict[str, list[Sample]] = {}
     samples = iter(combined.samples)

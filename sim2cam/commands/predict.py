@@ -185,8 +185,8 @@ class PseudoLabel:
     def execute(self) -> None:
         """Predict and write the pseudo-labels."""
         from sim2cam.data.formats.export import check_output_folder, export_dataset
-        from sim2cam.data.parts import STYLE
         from sim2cam.data.real_images import check_images_readable, read_real_images
+        from sim2cam.data.splits import STYLE
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
         from sim2cam.models.training.pseudo_labels import MIN_IGNORE_SCORE, pseudo_label

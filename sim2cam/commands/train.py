@@ -162,9 +162,9 @@ class Train:
     def _read_inputs(self) -> tuple[list[Dataset], Dataset | None, Dataset | None, Dataset | None]:
         """Read training data, unlabelled real images, background images and the validation set."""
         from sim2cam.data.checks.duplicates import check_disjoint
-        from sim2cam.data.parts import DEV, STYLE, TRAIN
         from sim2cam.data.real_images import check_no_pseudo_labels, read_real_images
         from sim2cam.data.set_operations import merge_datasets
+        from sim2cam.data.splits import DEV, STYLE, TRAIN
 
         read = partial(read_real_images, skip_invalid=self.skip_invalid)
         data = [read(path, split=self.split, roles=TRAIN).take(self.limit) for path in self.data]

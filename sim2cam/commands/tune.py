@@ -118,13 +118,13 @@ class Tune:
     def _load_real_images(self, card: DetectorCard, category_map: dict[str, str]) -> Dataset:
         """Read and merge the images, with labels mapped to the detector's categories."""
         from sim2cam.data.matching import LabelMapping
-        from sim2cam.data.parts import DEV
         from sim2cam.data.real_images import (
             check_images_readable,
             check_no_pseudo_labels,
             read_real_images,
         )
         from sim2cam.data.set_operations import merge_datasets
+        from sim2cam.data.splits import DEV
         from sim2cam.metrics.detection import count_objects
 
         paths = dict.fromkeys(path.resolve() for path in self.captures)

@@ -22,16 +22,16 @@ from sim2cam.data.formats.yolo.layout import is_yolo
 from sim2cam.data.formats.yolo.reader import read_yolo
 from sim2cam.data.matching import LabelMapping
 from sim2cam.data.parsing import find_category_problem, find_name_problem
-from sim2cam.data.parts import (
+from sim2cam.data.photo_folder import list_photos
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.sample import PSEUDO_LABELLED, Dataset, Origin, Sample
+from sim2cam.data.sessions import assign_sessions
+from sim2cam.data.splits import (
     choose_splits,
     find_coco_splits,
     find_split_role,
     warn_about_joined_splits,
 )
-from sim2cam.data.photo_folder import list_photos
-from sim2cam.data.reader import read_dataset
-from sim2cam.data.sample import PSEUDO_LABELLED, Dataset, Origin, Sample
-from sim2cam.data.sessions import assign_sessions
 from sim2cam.data.writer import HEADER
 from sim2cam.errors import InputError
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.adapt.calibration.test_chart import _make_checkerboard
+from sim2cam.adapt.calibration.calibration_chart import _make_checkerboard
 from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
 from sim2cam.render.sensor.sensor import capture_image
 from sim2cam.scene.sensor import Sensor

@@ -12,7 +12,7 @@ from sim2cam.errors import SpecError
 from sim2cam.objects.card import make_card_prints
 from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.meshes.skin import build_texture_set
+from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.scene.shape import CARD_FACES, Block, Board, Card
 from sim2cam.scene.symmetry import HALF_TURN_FACES
 

@@ -8,7 +8,7 @@ import trimesh
 
 from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh, compute_extent
-from sim2cam.render.meshes.skin import build_texture_set
+from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.render.physics.colliders import build_collision_parts
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.symmetry import get_keypoints

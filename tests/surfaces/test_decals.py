@@ -18,7 +18,7 @@ from sim2cam.images import (
 )
 from sim2cam.render.meshes.atlas import ATLAS_SPECS
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.meshes.skin import build_texture_set, make_texture_set_key
+from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.scene.decal import SIDE_COUNTS, Decal
 from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin

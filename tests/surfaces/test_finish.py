@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import BackendError
-from sim2cam.render.meshes.skin import build_texture_set, make_texture_set_key
+from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture, Wear
 from sim2cam.surfaces.finish import build_material_maps

@@ -13,7 +13,7 @@ from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.meshes.skin import build_texture_set
+from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture, Wear
 from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.backends.opengl.texture_filter import set_texture_filtering
-from sim2cam.render.meshes.skin import TextureSet
+from sim2cam.render.meshes.texture_set import TextureSet
 from sim2cam.surfaces.mesh import Mesh
 
 _FLAT_NORMAL = np.full((1, 1, 3), (128, 128, 255), np.uint8)

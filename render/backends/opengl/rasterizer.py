@@ -30,7 +30,7 @@ from sim2cam.render.backends.opengl.program import GLProgram
 from sim2cam.render.backends.opengl.shadows import ShadowMapArray
 from sim2cam.render.gbuffer import BITS_PER_WORD, CHANNELS, Channel, GBuffer
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.meshes.skin import build_texture_set, make_texture_set_key
+from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.render.rasterizer import (
     PinholeView,
     assign_label_ids,

@@ -4,10 +4,10 @@ import cv2
 import numpy as np
 import pytest
 
+from sim2cam.adapt.calibration.calibration_chart import measure_sensor_features
 from sim2cam.adapt.calibration.camera_shake import sample_shake_px
 from sim2cam.adapt.calibration.edges import estimate_blur_anisotropy
 from sim2cam.adapt.calibration.linearization import encode_levels
-from sim2cam.adapt.calibration.test_chart import measure_sensor_features
 
 
 def moved_checks(way_px, turn=0.3, finer=4):

@@ -6,6 +6,13 @@ import cv2
 import numpy as np
 import pytest
 
+from sim2cam.adapt.calibration.calibration_chart import (
+    _make_flat_chart,
+    _render_chart,
+    measure_sensor_features,
+    simulate_chart_features,
+    simulate_chart_tiles,
+)
 from sim2cam.adapt.calibration.edges import find_edges, fit_edges
 from sim2cam.adapt.calibration.noise import (
     COLOR_LAGS,
@@ -20,13 +27,6 @@ from sim2cam.adapt.calibration.sensor import (
     _convert_joint_to_green,
     compute_green_ratios,
     fit_sensor,
-)
-from sim2cam.adapt.calibration.test_chart import (
-    _make_flat_chart,
-    _render_chart,
-    measure_sensor_features,
-    simulate_chart_features,
-    simulate_chart_tiles,
 )
 from sim2cam.scene.sensor import Processing, Sensor
 

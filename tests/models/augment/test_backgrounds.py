@@ -12,7 +12,7 @@ from sim2cam.errors import CheckpointError, InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import encode_png
-from sim2cam.models.augment import backgrounds as module
+from sim2cam.models.augment import backgrounds
 from sim2cam.models.augment.backgrounds import BackgroundAugmentation
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
@@ -38,8 +38,8 @@ def pictures(tmp_path):
 
 def around(backdrops, picture, monkeypatch, *, behind, before, seed=0):
     """Returns the picture with or without backdrop and pieces."""
-    monkeypatch.setattr(module, "BACKGROUND_PROBABILITY", float(behind))
-    monkeypatch.setattr(module, "OCCLUDER_PROBABILITY", float(before))
+    monkeypatch.setattr(backgrounds, "BACKGROUND_PROBABILITY", float(behind))
+    monkeypatch.setattr(backgrounds, "OCCLUDER_PROBABILITY", float(before))
     return backdrops.apply(picture, np.random.default_rng(seed))
 
 
@@ -100,7 +100,9 @@ def test_labels_know_of_the_pieces(make_dataset, pictures, monkeypatch, amodal):
 def test_what_is_hidden_altogether_is_not_known(make_dataset, pictures, monkeypatch):
     backdrops = BackgroundAugmentation(pictures((160, 128)), 1 << 24, amodal=False)
     picture = read(make_dataset())
-    monkeypatch.setattr(module, "_sample_occluders", lambda picture, rng: picture.instance_map == 1)
+    monkeypatch.setattr(
+        backgrounds, "_sample_occluders", lambda picture, rng: picture.instance_map == 1
+    )
     shown = around(backdrops, picture, monkeypatch, behind=False, before=True)
     assert shown.ignored.tolist() == [True, False]
     assert shown.visible_fractions.tolist() == [0.0, 1.0]
@@ -123,7 +125,9 @@ def test_keypoints_under_pieces_are_not_seen(make_dataset, pictures, monkeypatch
     backdrops = BackgroundAugmentation(pictures((160, 128)), 1 << 24, amodal=False)
     for number, seen in ((1, 0.0), (2, 1.0)):
         where = picture.instance_map == number
-        monkeypatch.setattr(module, "_sample_occluders", lambda picture, rng, where=where: where)
+        monkeypatch.setattr(
+            backgrounds, "_sample_occluders", lambda picture, rng, where=where: where
+        )
         shown = around(backdrops, picture, monkeypatch, behind=False, before=True)
         assert shown.keypoints.visibility[0].tolist() == [seen, 0.0, 0.0]
         assert np.isnan(shown.keypoints.visibility[1]).all()

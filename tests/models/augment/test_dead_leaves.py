@@ -9,7 +9,7 @@ from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
-from sim2cam.models.augment import backgrounds as backdrops
+from sim2cam.models.augment import backgrounds
 from sim2cam.models.augment.backgrounds import BackgroundAugmentation
 from sim2cam.models.augment.dead_leaves import render_dead_leaves
 from sim2cam.models.training.config import TrainConfig
@@ -49,8 +49,8 @@ def test_they_are_full_of_edges_and_of_colours():
 
 
 def behind(made, picture, monkeypatch, seed):
-    monkeypatch.setattr(backdrops, "BACKGROUND_PROBABILITY", 1.0)
-    monkeypatch.setattr(backdrops, "OCCLUDER_PROBABILITY", 0.0)
+    monkeypatch.setattr(backgrounds, "BACKGROUND_PROBABILITY", 1.0)
+    monkeypatch.setattr(backgrounds, "OCCLUDER_PROBABILITY", 0.0)
     return made.apply(picture, np.random.default_rng(seed))
 
 

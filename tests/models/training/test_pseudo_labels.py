@@ -12,7 +12,7 @@ from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.detection import Detection
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import NativeDetector
-from sim2cam.models.training import pseudo_labels as labelling
+from sim2cam.models.training import pseudo_labels
 from sim2cam.models.training.pseudo_labels import pseudo_label
 
 CARD = DetectorCard("nano", ("square", "disc"), 0, {}, (), box_expansion=0.1, input_scale=2.0)
@@ -34,7 +34,7 @@ def detector(monkeypatch):
         asked.append(detector.card)
         return {s.name: tuple(d for d in found if d.score >= score_floor) for s in images.samples}
 
-    monkeypatch.setattr(labelling, "detect_dataset", predict)
+    monkeypatch.setattr(pseudo_labels, "detect_dataset", predict)
     return NativeDetector(None, CARD), asked
 
 

@@ -29,7 +29,7 @@ from sim2cam.models.inference.detector import (
     detect_objects,
     load_detector,
 )
-from sim2cam.models.losses import detection as losses
+from sim2cam.models.losses import detection
 from sim2cam.models.network.torchvision_models import list_torchvision_architectures
 from sim2cam.models.training.config import (
     OMITTED_WHEN_UNSET,
@@ -383,7 +383,7 @@ def out_of_memory(*_given):
 
 
 def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
-    monkeypatch.setitem(losses.LOSS_WEIGHTS, "heatmap", float("nan"))
+    monkeypatch.setitem(detection.LOSS_WEIGHTS, "heatmap", float("nan"))
     with pytest.raises(Sim2CamError, match=r"not finite at step 1 .* Lower learning_rate"):
         train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", log_interval_steps=2)
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()

@@ -8,7 +8,7 @@ import pytest
 from sim2cam.images import SRGB_TO_LINEAR
 from sim2cam.objects.packages import make_bare_tin_mask
 from sim2cam.render.meshes.atlas import ATLAS_SPECS, build_atlas_maps
-from sim2cam.render.meshes.skin import build_texture_set, make_texture_set_key
+from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.scene.material import Wear
 from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
 from sim2cam.scene.shape import Board, Card

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.meshes.skin import TextureSet
+from sim2cam.render.meshes.texture_set import TextureSet
 from sim2cam.render.rasterizer import PinholeView
 
 Floats = NDArray[np.float32]

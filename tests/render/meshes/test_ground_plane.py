@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.meshes.skin import TextureSet
-from sim2cam.render.meshes.table import GroundPlane
+from sim2cam.render.meshes.ground_plane import GroundPlane
+from sim2cam.render.meshes.texture_set import TextureSet
 from sim2cam.render.rasterizer import PinholeView
 
 PICTURE = np.arange(4 * 4 * 3, dtype=np.uint8).reshape(4, 4, 3) * 5

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sim2cam.render.meshes.skin import build_texture_set
+from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.scene.shape import Cuboid, Cylinder, Ground, Sphere
 
 

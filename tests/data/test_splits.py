@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sim2cam.data.formats.export import export_dataset
-from sim2cam.data.parts import DEV, STYLE, TRAIN, choose_splits, find_split_role
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_evaluation_images, read_real_images, read_splits
 from sim2cam.data.set_operations import split_by_scene
+from sim2cam.data.splits import DEV, STYLE, TRAIN, choose_splits, find_split_role
 from sim2cam.errors import InputError, RepairWarning, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
