@@ -185,7 +185,7 @@ def test_drift_has_a_row_for_each_quiet_comparison_and_each_change(tmp_path):
     found = {"rendered": {"same": same, "planted": blurred}, "gopro": gopro}
     (tmp_path / "drift.json").write_text(json.dumps({"summary": found}))
     lines = made("docs/results.md", tmp_path).splitlines()
-    assert "| hidden cameras, 20 pictures then, 8 now | 40 | 2 | sensor.blur_px |" in lines
+    assert "| hidden cameras, 20 images then, 8 now | 40 | 2 | sensor.blur_px |" in lines
     assert "| lens by itself, random halves of 35 photos of a chessboard | 8 | 0 | — |" in lines
     assert "| blur +0.4 px | 3 of 4 | 1.2 | — | — |" in lines
 
@@ -202,7 +202,7 @@ def test_steps_of_the_camera_have_their_imprints_where_they_were_measured(tmp_pa
     stage = {"stage": "noise", "sliced_wasserstein": SCORE, "aspects": {"detail": SCORE}}
     told = {"name": "fitted", "stages": [stage | {"isp_gaps": {"noise": SCORE}}]}
     (tmp_path / "gap.json").write_text(json.dumps({"cameras": [told]}))
-    score, blank = "0.500 (0.450–0.551)", "not told"
+    score, blank = "0.500 (0.450–0.551)", "not measured"
     row = ["noise", "fitted", *[blank] * 4, score, blank]
     assert f"| {' | '.join(row)} |" in made("docs/results.md", tmp_path).splitlines()
 
@@ -227,7 +227,7 @@ def test_hidden_cameras_have_their_scores_and_what_tells_them(tmp_path):
     assert f"| 0 | randomized | {score} | — | {score} | — |" in lines
     assert f"| 0 | randomized + camera fit | {score} | {score}, p = 0.040 | {score} | — |" in lines
     assert f"| 1 | randomized | {score} | — | {score} | — |" in lines
-    assert f"| camera 0, randomized |{' not told |' * 5} {score} |" in lines
+    assert f"| camera 0, randomized |{' not measured |' * 5} {score} |" in lines
 
 
 def test_translators_have_their_costs(tmp_path):
@@ -255,7 +255,7 @@ def test_translators_have_their_costs(tmp_path):
     for faster in ("—", "1.42"):
         row = f"| CUT, 6 blocks | 128 | 1 | {cell} | {faster} | 0.81 | {cell} | {cell} | 1,234 |"
         assert row in lines
-    assert "Pictures a second on a GPU:" in lines
+    assert "Images a second on a GPU:" in lines
     assert "- CUT, 6 blocks, 128 px: fp32, eager 12.3, bf16, compiled 45.7" in lines
     assert "| default | 128 | 4 | failed | | | | | |" in lines
     assert "- default, 128 px: bf16, compiled failed" in lines
