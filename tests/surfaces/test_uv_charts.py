@@ -138,9 +138,8 @@ def test_what_shares_texels_is_refused_with_its_reason(make, crate):
     body = make.body("crate", asset, (0.0, 0.0, 0.1), make.WHITE)
     assert build_texture_set(body).roughness_metallic is None  # as long as it is new and smooth
     message = (
-        "crate.obj: parts of it share 100% of the texels of its texture, so relief and wear would "
-        "show on all of them alike. Unwrap it without overlaps, or leave out material, relief and wear "
-        "of its surface."
+        "crate.obj: parts of the mesh share 100% of the texels of its texture, so relief and wear would "
+        "repeat. Unwrap it without overlaps, or remove material, relief and wear."
     )
     for refused in (
         lambda: check_unshared_texels(asset),
