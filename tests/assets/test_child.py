@@ -59,7 +59,7 @@ BUSY = "import threading; threading.Thread(target=children.measure, args=(Path('
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("before", ["", BUSY], ids=["waiting", "busy"])
-def test_a_child_ends_when_its_parent_is_killed(tmp_path, before):
+def test_child_ends_with_killed_parent(tmp_path, before):
     ring = trimesh.creation.torus(30, 10, major_sections=300, minor_sections=200)
     ring.vertices += np.sin(ring.vertices)  # which takes long to take apart
     ring.export(tmp_path / "ring.stl")
@@ -71,7 +71,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path, before):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_a_child_ends_when_nobody_can_ask_it_any_more(tmp_path):
+def test_child_ends_at_end_of_input(tmp_path):
     process, child = parent(tmp_path, then="started.stdin.close(); time.sleep(60)")
     assert ends(child)
     process.kill()
@@ -79,7 +79,7 @@ def test_a_child_ends_when_nobody_can_ask_it_any_more(tmp_path):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_an_interrupt_is_left_to_the_parent(tmp_path):
+def test_interrupt_is_handled_by_parent(tmp_path):
     process, child = parent(tmp_path, "time.sleep(3)")
     os.kill(child, signal.SIGINT)
     time.sleep(0.3)
@@ -90,7 +90,7 @@ def test_an_interrupt_is_left_to_the_parent(tmp_path):
     assert said == b""
 
 
-def test_work_without_an_end_is_ended_by_the_system(tmp_path):
+def test_endless_work_hits_cpu_limit(tmp_path):
     code = (
         "from sim2cam.assets import import_process as i\n"
         "i.MAX_SECONDS = i._START_SECONDS = 0.0\n"
@@ -115,7 +115,7 @@ BAD = {
 }
 
 
-def test_no_file_stops_the_others(tmp_path):
+def test_bad_files_do_not_stop_import(tmp_path):
     for name, text in (BAD | {"a.obj": SOUND, "z.obj": SOUND}).items():
         (tmp_path / name).write_text(text)
     found = {one.name: one for one in import_assets(tmp_path, list_assets(tmp_path))}
@@ -129,7 +129,7 @@ def test_no_file_stops_the_others(tmp_path):
         assert "Error" not in found[name].error
 
 
-def test_what_nobody_foresaw_is_an_error_of_the_file(tmp_path, monkeypatch):
+def test_unexpected_exception_is_error_of_file(tmp_path, monkeypatch):
     (tmp_path / "a.obj").write_text(SOUND)
 
     def breaks(*_):

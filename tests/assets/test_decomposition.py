@@ -94,7 +94,7 @@ def test_parts_lie_on_a_plane_as_their_solid_does():
         )
 
 
-def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
+def test_object_dropped_into_cup_stays_inside(brought_in):
     cube = Cuboid((0.012,) * 3)
     bodies = (
         Body("table", Ground(2.0), GREY, Pose(), is_fixed=True),
@@ -120,7 +120,7 @@ def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
     assert np.hypot(x, y) > RADIUS or z > HEIGHT
 
 
-def test_a_cup_weighs_where_it_is_not_hollow(brought_in):
+def test_cup_has_mass_in_walls_only(brought_in):
     solid = cup()
     frame, moments = compute_principal_axes(build_collider(brought_in.mesh).inertia)
     assert frame.position_m == pytest.approx(solid.center_mass, abs=1e-6)
@@ -129,7 +129,7 @@ def test_a_cup_weighs_where_it_is_not_hollow(brought_in):
     assert brought_in.center_m == pytest.approx(solid.center_mass, abs=1e-6)
 
 
-def test_a_skin_that_is_half_inside_out_weighs_as_its_hull():
+def test_inconsistent_winding_uses_hull_inertia():
     """Two balls beside each other, of which the surface of one looks inwards."""
     balls = [trimesh.creation.icosphere(2, radius) for radius in (0.03, 0.02)]
     balls[1].apply_translation((0.1, 0.0, 0.0))
@@ -155,7 +155,7 @@ def _upright(facts):
     return Pose((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.001 - facts.low_m[2]))
 
 
-def test_another_process_takes_a_solid_apart_alike(brought_in):
+def test_decomposition_is_equal_in_another_process(brought_in):
     here = decompose_content(parse_file(Path(brought_in.mesh.path), 1000).content)
     there = read_mesh_file(brought_in.mesh)  # as a child left it in the cache
     assert len(here.parts) == brought_in.n_convex_parts > 2

@@ -67,7 +67,7 @@ def test_directions_go_from_y_over_x_and_solid_angles_fill_the_sphere():
     assert 128 * environment_map.compute_solid_angles(64).sum() == pytest.approx(4 * np.pi)
 
 
-def test_an_even_picture_sheds_what_an_even_sky_does(store):
+def test_uniform_image_lights_like_uniform_sky(store):
     even = lit_by(store("even", np.full((64, 128, 3), 0.5)))
     plain = Environment((0.5,) * 3, (0.5,) * 3, ())
     assert compute_sky_harmonics(even) == pytest.approx(compute_sky_harmonics(plain), abs=5e-3)
@@ -89,7 +89,7 @@ def test_harmonics_hold_the_irradiance_of_a_soft_sky(store):
 
 
 @pytest.mark.parametrize("turn_rad", [0.0, 1.0, 4.0])
-def test_a_turned_sky_is_the_sky_seen_by_one_who_turned(room, turn_rad):
+def test_rotated_sky_equals_rotated_viewer(room, turn_rad):
     found = compute_sky_harmonics(lit_by(replace(room, turn_rad=turn_rad)))
     still = compute_sky_harmonics(lit_by(room))
     normals = environment_map.compute_texel_directions(8)[:4].reshape(-1, 3)
@@ -121,7 +121,7 @@ def test_blurring_leaves_an_even_sky_and_follows_the_lobe():
         assert found[row, column, 0] == pytest.approx(exact, rel=1e-3, abs=1e-5)
 
 
-def test_the_sun_is_found_and_taken_out(room):
+def test_sun_is_extracted(room):
     radiance = environment_map.read_sky(room.file)
     sun = environment_map.extract_sun(radiance)
     assert np.degrees(np.arccos(np.clip(SUN @ sun.direction, -1, 1))) < 0.5
@@ -142,7 +142,7 @@ def test_a_sky_without_a_strong_spot_has_no_sun(store):
     assert environment_map.extract_sun(np.zeros((16, 32, 3), np.float32)) is None
 
 
-def test_the_path_tracer_is_given_the_same_sky(room):
+def test_path_tracer_gets_same_sky(room):
     turned = replace(room, turn_rad=0.7, radiance_scale=2.0)
     found = render_sky_map(lit_by(turned), 64)
     weight = (
@@ -178,7 +178,7 @@ def seen(make):
     return make.view(make.camera((0.0, -0.35, 0.2), **lens))
 
 
-def test_an_even_picture_is_drawn_as_an_even_sky(egl, make, store):
+def test_uniform_image_renders_like_uniform_sky(egl, make, store):
     drawn = []
     even = store("even", np.full((64, 128, 3), 0.5))
     for sky in (lit_by(even), Environment((0.5,) * 3, (0.5,) * 3, ())):
@@ -205,7 +205,7 @@ def test_a_white_metal_keeps_nothing_but_what_its_facets_hide(egl, make, store, 
     assert kept > 0.97 or roughness > 0.1
 
 
-def test_camera_and_mirror_show_the_picture(egl, make, store):
+def test_camera_and_mirror_show_image(egl, make, store):
     towards = np.array([0.0, 0.8, 0.6])
     window = store("patch", 0.1 + 5 * lobe(towards, 0.3) * np.array([1.0, 0.2, 0.1]))
     egl.load(make.scene(environment=lit_by(replace(window, turn_rad=np.pi / 2))))
@@ -247,7 +247,7 @@ def test_its_sun_casts_a_shadow_where_the_tracer_has_one(egl, make, room):
         assert drawn["radiance"][on_it].mean() == pytest.approx(traced[on_it].mean(), rel=0.25)
 
 
-def test_a_rasterizer_without_skies_says_so(tiny, make, room):
+def test_rasterizer_without_skies_raises(tiny, make, room):
     with pytest.raises(BackendError, match="does not support environment maps"):
         tiny.load(make.scene(environment=lit_by(room)))
 
@@ -272,7 +272,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("files", "message"), BAD, ids=[message for _, message in BAD])
-def test_a_bad_sky_is_refused_by_name(tmp_path, capfd, files, message):
+def test_invalid_sky_raises(tmp_path, capfd, files, message):
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError, match=re.escape(message)):
@@ -280,7 +280,7 @@ def test_a_bad_sky_is_refused_by_name(tmp_path, capfd, files, message):
     assert capfd.readouterr().err == ""  # of OpenCV's own
 
 
-def test_a_sky_that_changed_is_refused(tmp_path):
+def test_changed_sky_raises(tmp_path):
     (tmp_path / "sky.hdr").write_bytes(hdr(np.ones((8, 16, 3))))
     (facts,) = import_environment_maps(tmp_path)
     assert facts.radiance == pytest.approx(1.0, rel=0.01)

@@ -59,7 +59,7 @@ MJCF = """\
 @pytest.mark.parametrize(
     ("name", "text"), [("two.sdf", SDF), ("two.mjcf", MJCF), ("two.xml", MJCF)]
 )
-def test_the_same_thing_is_the_same_in_every_format(tmp_path, name, text):
+def test_model_is_equal_in_every_format(tmp_path, name, text):
     (tmp_path / "two.urdf").write_text(URDF)
     (tmp_path / name).write_text(text)
     ours, other = (one.info for one in import_assets(tmp_path, ["two.urdf", name]))
@@ -171,14 +171,14 @@ def test_poses_of_an_sdf_may_be_in_degrees(tmp_path, word):
     assert other.pose.matrix() == pytest.approx(one.pose.matrix(), abs=1e-7)
 
 
-def test_xml_that_is_no_model_is_no_asset(tmp_path):
+def test_xml_without_model_is_not_listed(tmp_path):
     (tmp_path / "a.xml").write_text(MJCF)
     (tmp_path / "package.xml").write_text("<package/>")
     assert list_assets(tmp_path) == ("a.xml",)
 
 
 @pytest.mark.parametrize("up", ["X_UP", "Y_UP", "Z_UP"])
-def test_collada_says_its_unit_and_what_is_up(tmp_path, up):
+def test_reads_collada_unit_and_up_axis(tmp_path, up):
     pytest.importorskip("collada")
     box = trimesh.creation.box((10, 20, 30))
     text = trimesh.exchange.dae.export_collada(box).decode()
@@ -224,7 +224,7 @@ WRITTEN = """
     <body name="c"><geom type="capsule" size="0.05 0.1" euler="90 0 0" rgba="1 0 0 1"/></body></body></body>"""
 
 
-def test_classes_of_defaults_say_what_elements_leave_out(tmp_path):
+def test_default_classes_fill_missing_attributes(tmp_path):
     trimesh.creation.box().export(tmp_path / "tetra.stl")
     found = []
     for body, before, asset in (
@@ -283,7 +283,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_is_beyond_the_subset_is_refused_by_name(tmp_path, message):
+def test_unsupported_features_raise(tmp_path, message):
     read, text = REFUSED[message]
     path = tmp_path / "a.xml"
     path.write_text(text)
@@ -292,7 +292,7 @@ def test_what_is_beyond_the_subset_is_refused_by_name(tmp_path, message):
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
-def test_a_urdf_by_another_name_is_refused(tmp_path):
+def test_urdf_with_wrong_suffix_raises(tmp_path):
     (tmp_path / "a.sdf").write_text(URDF)
     with pytest.raises(InputError, match="not SDF: the root element is <robot>"):
         read_sdf(tmp_path / "a.sdf")
@@ -330,7 +330,7 @@ def collada_of(image):
 
 
 @pytest.mark.parametrize("name", ["../textures/g%20r.png", "textures/none.png", "bad.png"])
-def test_images_of_collada_are_found_or_said(tmp_path, name):
+def test_collada_images_are_read_or_reported(tmp_path, name):
     whole = collada_of(name)
     for folder in ("meshes", "textures"):
         (tmp_path / folder).mkdir()

@@ -154,7 +154,7 @@ def test_texture_coordinates_may_be_normalized(tmp_path, kind):
 
 @pytest.mark.parametrize("number", [0, 1, 3])
 @pytest.mark.parametrize("by_transform", [False, True])
-def test_the_set_of_texture_coordinates_is_the_one_that_is_named(tmp_path, number, by_transform):
+def test_uses_given_texture_coordinate_set(tmp_path, number, by_transform):
     maker = Maker()
     sets = {f"TEXCOORD_{n}": maker.accessor(PLACES * np.float32(n / 4)) for n in range(4)}
     maker.primitive(attributes=sets)
@@ -166,7 +166,7 @@ def test_the_set_of_texture_coordinates_is_the_one_that_is_named(tmp_path, numbe
     assert solid.uvs[:, 0].max() == number / 4
 
 
-def test_a_set_that_is_not_there_is_said(tmp_path):
+def test_missing_texture_coordinate_set_is_reported(tmp_path):
     told = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, "texCoord": 2}}}
     (solid,), said = (
         Maker().material(told, {"uri": uri(image_file("red")), "name": "wood"}).read(tmp_path)
@@ -297,7 +297,7 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("message", LEFT_OUT)
-def test_an_image_that_is_named_and_not_drawn_is_said(tmp_path, message):
+def test_ignored_image_is_reported(tmp_path, message):
     material, pictures, more = LEFT_OUT[message]
     maker = Maker()
     maker.json |= more
@@ -305,14 +305,14 @@ def test_an_image_that_is_named_and_not_drawn_is_said(tmp_path, message):
     assert said == [message]
 
 
-def test_a_webp_that_an_extension_names_goes_before_its_fallback(tmp_path):
+def test_webp_takes_precedence_over_fallback(tmp_path):
     maker = Maker(textures=[{"source": 0, "extensions": {"EXT_texture_webp": {"source": 1}}}])
     maker.material(BASE, image_file("red"), image_file("blue", kind="webp"))
     (solid,), _ = maker.read(tmp_path)
     assert np.array(solid.image.convert("RGB"))[0, 0, 2] > 200
 
 
-def test_images_in_the_file_and_beside_it(tmp_path):
+def test_reads_embedded_and_external_images(tmp_path):
     maker = Maker()
     maker.primitive(attributes={"TEXCOORD_0": maker.accessor(PLACES)})
     inside = {"bufferView": maker.view(image_file((1, 2, 3))), "mimeType": "image/png"}
@@ -325,7 +325,7 @@ def test_images_in_the_file_and_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize("told", [{"skin": 0}, {"weights": [0.5]}])
-def test_shapes_of_skins_and_morphs_are_said_not_to_be_applied(tmp_path, told):
+def test_skins_and_morphs_are_reported(tmp_path, told):
     maker = Maker(nodes=[{"mesh": 0, **told}])
     maker.primitive()
     (solid,), said = maker.read(tmp_path)
@@ -343,7 +343,7 @@ REQUIRED = {
 
 
 @pytest.mark.parametrize("name", REQUIRED)
-def test_a_required_extension_that_is_not_read_is_named(tmp_path, name):
+def test_unsupported_required_extension_raises(tmp_path, name):
     maker = Maker(extensionsRequired=[name])
     maker.primitive()
     with pytest.raises(InputError) as caught:
@@ -354,13 +354,13 @@ def test_a_required_extension_that_is_not_read_is_named(tmp_path, name):
 @pytest.mark.parametrize(
     "name", ["KHR_materials_unlit", "KHR_materials_ior", "KHR_lights_punctual"]
 )
-def test_a_required_extension_that_changes_no_shape_is_no_hindrance(tmp_path, name):
+def test_harmless_required_extension_is_accepted(tmp_path, name):
     maker = Maker(extensionsRequired=[name])
     maker.primitive()
     assert same(maker.read(tmp_path)[0][0])
 
 
-def test_compressed_data_without_a_fallback_are_named(tmp_path):
+def test_compressed_data_without_fallback_raise(tmp_path):
     maker = Maker()
     primitive = maker.primitive(extensions={"KHR_draco_mesh_compression": {}})
     assert same(maker.read(tmp_path)[0][0])  # with one
@@ -415,7 +415,7 @@ def test_errors_are_about_the_format(tmp_path, message):
         (b"\xff{}", "the JSON is not UTF-8."),
     ],
 )
-def test_what_is_no_gltf_is_refused(tmp_path, data, message):
+def test_invalid_gltf_raises(tmp_path, data, message):
     (tmp_path / "a.gltf").write_bytes(data)
     with pytest.raises(InputError, match=f"^{re.escape(f'{tmp_path}/a.gltf: {message}')}"):
         read_solids(tmp_path / "a.gltf", 100)

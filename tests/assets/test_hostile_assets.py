@@ -256,7 +256,7 @@ def corpus(tmp_path_factory):
     return folder
 
 
-def test_hostile_files_harm_nobody(corpus, opened_beyond):
+def test_hostile_files_do_not_stop_import(corpus, opened_beyond):
     names = list_assets(corpus)
     assert len(names) >= 200
     assert "link.obj" not in names

@@ -34,7 +34,7 @@ def only(folder, **options):
     return found
 
 
-def test_a_solid_is_measured(folder):
+def test_measures_solid(folder):
     found = only(folder, unit="mm")
     facts = found.info
     assert (found.error, found.guessed_unit, found.repairs) == (None, None, ())
@@ -49,7 +49,7 @@ def test_a_solid_is_measured(folder):
     assert np.ptp(read_mesh_file(facts.mesh).mesh.vertices_m, axis=0) == pytest.approx(facts.size_m)
 
 
-def test_large_numbers_are_taken_for_millimetres_and_gltf_for_metres(tmp_path):
+def test_guesses_millimetres_for_large_numbers_except_gltf(tmp_path):
     units = {
         "a.ply": (1.0, "mm"),
         "b.ply": (0.001, "m"),
@@ -69,7 +69,7 @@ def test_large_numbers_are_taken_for_millimetres_and_gltf_for_metres(tmp_path):
     assert in_mm.info.size_m == gltf.info.size_m == pytest.approx((0.06, 0.04, 0.03))
 
 
-def test_a_card_says_what_a_file_does_not(folder):
+def test_card_adds_properties(folder):
     (folder / "box.toml").write_text(
         'category = "parcel"\nunit = "cm"\nlicence = "CC0-1.0"\n'
         'mass_kg = { low = 0.2, high = 0.25, source = "kitchen scale" }\n'
@@ -112,28 +112,28 @@ BAD_CARDS = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_CARDS, ids=[text[:20] for text, _ in BAD_CARDS])
-def test_a_bad_card_is_refused_by_name(folder, text, message):
+def test_invalid_card_raises(folder, text, message):
     (folder / "box.toml").write_text(text)
     found = only(folder)
     assert found.info is None
     assert found.error.startswith(f"{folder / 'box.toml'}: {message}")
 
 
-def test_a_size_that_nobody_throws_is_refused(folder):
+def test_size_out_of_range_raises(folder):
     assert only(folder, unit="m").error == (
         f"{folder / 'box.stl'}: the longest side is 60 m (unit: m); 0.001 to 3 m is allowed. "
         'Set unit = "mm" (or another unit) in box.toml.'
     )
 
 
-def test_keypoints_may_lie_a_little_outside(folder):
+def test_keypoints_may_lie_slightly_outside(folder):
     (folder / "box.toml").write_text(
         "[keypoints]\ngrip = [0, 0, 44.9]\nfoot = [-59.9, -49.9, -44.9]"
     )
     assert dict(only(folder).info.mesh.keypoints)["grip"] == pytest.approx((0, 0, 0.0449))
 
 
-def test_a_model_of_a_size_that_nobody_throws_is_scaled_itself(tmp_path):
+def test_model_size_out_of_range_raises(tmp_path):
     (tmp_path / "a.urdf").write_text(LAMP.replace("1 1 1", "60 1 1"))
     assert only(tmp_path).error == (
         f"{tmp_path / 'a.urdf'}: the longest side is 60 m (unit: m); 0.001 to 3 m is allowed. "
@@ -141,7 +141,7 @@ def test_a_model_of_a_size_that_nobody_throws_is_scaled_itself(tmp_path):
     )
 
 
-def test_names_that_are_no_text_are_told_of(folder):
+def test_file_names_that_are_not_utf8_are_reported(folder):
     Path(os.fsdecode(bytes(folder) + b"/m\xfcg.stl")).write_bytes((folder / "box.stl").read_bytes())
     box, mug = import_assets(folder, list_assets(folder))
     assert box.info
@@ -158,7 +158,7 @@ def test_categories_come_from_cards_folders_or_files():
     assert get_category("mugs/blue.obj", AssetMetadata(category="cup")) == "cup"
 
 
-def test_models_of_bop_are_in_millimetres_and_have_symmetries(tmp_path):
+def test_bop_models_are_in_millimetres_with_symmetries(tmp_path):
     turn = np.diag([-1.0, -1.0, 1.0, 1.0])
     turn[:3, 3] = (0.3, 0.0, 0.0)
     info = {
@@ -182,7 +182,7 @@ def test_models_of_bop_are_in_millimetres_and_have_symmetries(tmp_path):
         read_asset_card(tmp_path / "obj_000005.ply")
 
 
-def test_a_card_beside_a_model_of_bop_is_laid_over_it(tmp_path):
+def test_card_overrides_bop_info(tmp_path):
     info = {
         "5": {
             "diameter": 78.0,
@@ -207,7 +207,7 @@ def test_a_card_beside_a_model_of_bop_is_laid_over_it(tmp_path):
     )
 
 
-def test_what_was_brought_in_is_not_read_again(folder, monkeypatch):
+def test_cached_asset_is_not_read_again(folder, monkeypatch):
     first = only(folder)
     monkeypatch.setattr(
         import_process.ImportWorker, "measure", lambda *_: pytest.fail("a child was asked")
@@ -215,7 +215,7 @@ def test_what_was_brought_in_is_not_read_again(folder, monkeypatch):
     assert only(folder) == first
 
 
-def test_another_content_is_another_asset(folder):
+def test_changed_content_changes_digest(folder):
     first = only(folder)
     trimesh.creation.box((61, 40, 30)).export(folder / "box.stl")
     second = only(folder)
@@ -229,7 +229,7 @@ def test_another_content_is_another_asset(folder):
         read_mesh_file(first.info.mesh)
 
 
-def test_what_a_file_names_belongs_to_its_digest(tmp_path):
+def test_companion_files_enter_digest(tmp_path):
     (tmp_path / "a.mtl").write_text("newmtl m\nKd 1 0 0\n")
     (tmp_path / "a.obj").write_text(
         "mtllib a.mtl\nusemtl m\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\n"
@@ -240,7 +240,7 @@ def test_what_a_file_names_belongs_to_its_digest(tmp_path):
     assert only(tmp_path).info.mesh.digest != red
 
 
-def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(folder, monkeypatch):
+def test_reading_times_out(folder, monkeypatch):
     trimesh.creation.box((61, 41, 31)).export(folder / "late.stl")
     monkeypatch.setattr(import_process, "MAX_SECONDS", 0.0)
     monkeypatch.setattr(import_process, "_START_SECONDS", 0.0)
@@ -252,7 +252,7 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(folder, mo
     assert next(import_assets(folder, ["late.stl"])).info
 
 
-def test_a_file_that_takes_too_long_to_take_apart_is_given_up(folder, monkeypatch):
+def test_decomposition_times_out(folder, monkeypatch):
     trimesh.creation.torus(30, 10).export(folder / "ring.stl")
     monkeypatch.setattr(import_process, "_DECOMPOSITION_SECONDS", {"vhacd": 0.0, "coacd": 0.0})
     (found,) = import_assets(folder, ["ring.stl"])
@@ -261,7 +261,7 @@ def test_a_file_that_takes_too_long_to_take_apart_is_given_up(folder, monkeypatc
     )
 
 
-def test_a_child_that_dies_takes_nobody_with_it(folder, monkeypatch):
+def test_import_continues_after_child_crash(folder, monkeypatch):
     trimesh.creation.box((62, 42, 32)).export(folder / "last.stl")
     start = import_process.ImportWorker._start
     started = []
@@ -322,7 +322,7 @@ MJCF = (
         ("a.xml", "<!-- " + 9000 * "licence " + "-->" + MJCF.format("in/a.stl"), "parts/in/a.stl"),
     ],
 )
-def test_meshes_that_a_model_names_are_its_parts_and_no_others(tmp_path, model, text, part):
+def test_model_meshes_are_not_listed_as_assets(tmp_path, model, text, part):
     for name in (part, "other.stl", "mugs/a.stl", "in/cups/a.stl"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()

@@ -67,7 +67,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_every_format_tells_the_same_mass(tmp_path, name):
+def test_mass_is_equal_in_every_format(tmp_path, name):
     read, text = ALIKE[name]
     (tmp_path / name).write_text(text)
     link = read(tmp_path / name).links[-1]
@@ -88,7 +88,7 @@ UNTOLD = {"c.urdf": urdf(""), "c.sdf": sdf("<inertial/>"), "c.mjcf": mjcf("")}
 
 
 @pytest.mark.parametrize("name", [*NOTHING, *UNTOLD])
-def test_a_mass_of_0_that_is_told_is_told_of(tmp_path, name):
+def test_zero_mass_is_reported(tmp_path, name):
     (tmp_path / name).write_text((NOTHING | UNTOLD)[name])
     (found,) = import_assets(tmp_path, [name])
     assert found.info.mass_kg.source.startswith("assumed")
@@ -96,7 +96,7 @@ def test_a_mass_of_0_that_is_told_is_told_of(tmp_path, name):
     assert (said in found.repairs) is (name in NOTHING)
 
 
-def test_links_of_an_sdf_weigh_what_bullet_has_them_weigh():
+def test_sdf_link_masses_match_bullet():
     pybullet = pytest.importorskip("pybullet")
     import pybullet_data
 
@@ -125,7 +125,7 @@ TWO = """<robot name="two">
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_links_weigh_together_where_their_joints_have_them(tmp_path, turned):
+def test_link_inertias_follow_joint_states(tmp_path, turned):
     (tmp_path / "two.urdf").write_text(TWO)
     (found,) = import_assets(tmp_path, ["two.urdf"])
     assert not any("inertia" in words for words in found.repairs)
@@ -159,7 +159,7 @@ PLACEHOLDERS = {
 }  # fmt: skip
 
 
-def test_inertias_that_could_not_be_are_made_from_the_shape(tmp_path):
+def test_implausible_inertias_are_replaced(tmp_path):
     for name, inertia in PLACEHOLDERS.items():
         inertial = f"<inertial><mass value='0.1'/>{inertia}</inertial>"
         if name != "elsewhere":
@@ -187,7 +187,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_masses_that_are_none_are_refused_by_name(tmp_path, message):
+def test_invalid_masses_raise(tmp_path, message):
     read, text = REFUSED[message]
     (tmp_path / "a.xml").write_text(text)
     with pytest.raises(InputError) as caught:

@@ -80,7 +80,7 @@ def test_every_format_gives_the_same_solid(tmp_path, suffix):
     assert np.abs((mesh.normals * mesh.tangents).sum(axis=1)).max() < 1e-9
 
 
-def test_objects_of_one_file_stand_where_it_places_them(tmp_path):
+def test_objects_keep_their_placement(tmp_path):
     picture = trimesh.visual.material.PBRMaterial(baseColorTexture=Image.new("RGB", (8, 8), "red"))
     both = trimesh.Scene()
     for x, is_pictured in ((0.0, True), (0.5, False)):
@@ -102,7 +102,7 @@ def test_objects_of_one_file_stand_where_it_places_them(tmp_path):
     assert np.ptp(colors[right], axis=1).max() < 10  # grey
 
 
-def test_normals_run_on_over_gentle_edges_and_not_over_sharp_ones(tmp_path):
+def test_normals_are_smooth_up_to_creases(tmp_path):
     ball, box = trimesh.creation.icosphere(3, 0.5), trimesh.creation.box((1, 1, 1))
     for solid in (ball, box):
         trimesh.Trimesh(solid.vertices, solid.faces, process=False).export(tmp_path / "a.ply")
@@ -125,7 +125,7 @@ def test_normals_of_the_file_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("make", [textured, obj])
-def test_tangents_lie_where_u_grows_and_v_stays(tmp_path, make):
+def test_tangents_follow_increasing_u(tmp_path, make):
     mesh = quiet(make(tmp_path)).mesh
     a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
     p, q, r = mesh.uvs[mesh.faces].swapaxes(0, 1)
@@ -137,7 +137,7 @@ def test_tangents_lie_where_u_grows_and_v_stays(tmp_path, make):
         assert np.allclose(tangents, along)
 
 
-def test_without_a_picture_uvs_are_metres(tmp_path):
+def test_uvs_without_image_are_in_metres(tmp_path):
     mesh = quiet(replace(obj(tmp_path), unit_m=0.05)).mesh
     for i, j in ((0, 1), (1, 2), (2, 0)):
         ends = mesh.faces[:3, [i, j]]
@@ -148,13 +148,13 @@ def test_without_a_picture_uvs_are_metres(tmp_path):
         assert np.allclose(in_space[level], in_picture[level])
 
 
-def test_row_0_of_a_picture_is_v_0(tmp_path):
+def test_image_row_0_is_v_0(tmp_path):
     found = quiet(textured(tmp_path))
     assert found.colors[0, -1].tolist() == [127, 0, 0]
     assert found.colors[-1, 0].tolist() == [0, 0, 255]
 
 
-def test_a_picture_that_repeats_is_repeated(tmp_path):
+def test_repeated_image_is_tiled(tmp_path):
     found = quiet(textured(tmp_path, places="vt -1 0\nvt 2 0\nvt 0 2\nvt 0.5 0.5\n"))
     assert found.colors.shape == (32, 48, 3)
     assert np.array_equal(found.colors[:16, :16], found.colors[16:, 32:])
@@ -163,7 +163,7 @@ def test_a_picture_that_repeats_is_repeated(tmp_path):
 
 
 @pytest.mark.parametrize(("backend", "tolerance"), [("tiny", 0.1), ("pathtraced", 0.3)])
-def test_its_colour_is_on_it_in_every_renderer(request, egl, make, tmp_path, backend, tolerance):
+def test_colour_is_equal_in_every_renderer(request, egl, make, tmp_path, backend, tolerance):
     asset = replace(textured(tmp_path), unit_m=0.06)
     scene = make.scene(make.body("thing", asset, (-0.02, -0.02, 0.0), make.GREY))
     lens = {"focal_px": 150.0, "cx_px": 47.5, "cy_px": 35.5}
@@ -180,7 +180,7 @@ def test_its_colour_is_on_it_in_every_renderer(request, egl, make, tmp_path, bac
     assert np.allclose(means[1], means[0], rtol=tolerance, atol=0.2 * tolerance)
 
 
-def test_it_is_labelled_by_its_category(egl, make, tmp_path):
+def test_label_is_category(egl, make, tmp_path):
     asset = replace(textured(tmp_path), unit_m=0.06)
     scene = make.scene(make.body("thing", asset, (0.0, 0.0, 0.0)))
     egl.load(scene)
@@ -190,7 +190,7 @@ def test_it_is_labelled_by_its_category(egl, make, tmp_path):
     assert Scene.from_json(scene.to_json()) == scene
 
 
-def test_it_falls_and_rests_as_its_hull_does(make, tmp_path):
+def test_falls_and_rests_on_hull(make, tmp_path):
     box = trimesh.creation.box((0.04, 0.03, 0.02))
     box.apply_translation((0.1, 0.2, 0.3))  # far from its frame's origin
     box.export(tmp_path / "box.ply")
@@ -273,7 +273,7 @@ REPAIRED = {
 
 
 @pytest.mark.parametrize("flaw", REPAIRED)
-def test_a_flaw_is_repaired_with_a_warning(tmp_path, flaw):
+def test_flaws_are_repaired_with_warning(tmp_path, flaw):
     make, message = REPAIRED[flaw]
     asset = make(tmp_path)
     with pytest.warns(RepairWarning, match=f"^{re.escape(f'{asset.path}: {message}')}$"):
@@ -324,7 +324,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("flaw", REFUSED)
-def test_what_is_no_mesh_is_refused(tmp_path, flaw):
+def test_invalid_mesh_raises(tmp_path, flaw):
     make, message = REFUSED[flaw]
     asset = make(tmp_path)
     with warnings.catch_warnings():
@@ -335,7 +335,7 @@ def test_what_is_no_mesh_is_refused(tmp_path, flaw):
     assert text == f"{asset.path}: {message}"
 
 
-def test_sizes_that_are_none_are_refused():
+def test_invalid_sizes_raise():
     message = "unit_m of a meshfile is 0.0. Sizes must be finite and above 0."
     with pytest.raises(SpecError, match=f"^{re.escape(message)}$"):
         MeshFile("a.obj", "thing", unit_m=0.0)
@@ -356,7 +356,7 @@ def texel_colors(content, corners):
 
 
 @pytest.mark.parametrize("suffix", ["ply", "obj"])
-def test_colors_of_vertices_run_across_faces(tmp_path, suffix):
+def test_vertex_colors_are_interpolated(tmp_path, suffix):
     ball = trimesh.creation.icosphere(3, 0.1)
     colors = np.round((ball.vertices / 0.1 * 0.5 + 0.5) * 255).astype(np.uint8)
     ball.visual.vertex_colors = np.column_stack([colors, np.full(len(colors), 255)])
@@ -370,7 +370,7 @@ def test_colors_of_vertices_run_across_faces(tmp_path, suffix):
         assert np.abs(texel_colors(content, places) - expected).max() < 1.1
 
 
-def test_neighbours_on_the_mesh_are_neighbours_in_its_picture(tmp_path):
+def test_neighbouring_faces_are_neighbours_in_texture(tmp_path):
     ball = trimesh.creation.icosphere(3, 0.1)
     ball.visual.vertex_colors = np.full((len(ball.vertices), 4), 255, np.uint8)
     ball.export(tmp_path / "a.ply")
@@ -382,7 +382,7 @@ def test_neighbours_on_the_mesh_are_neighbours_in_its_picture(tmp_path):
     assert np.median(apart[near]) < 0.3 * np.median(apart)
 
 
-def test_a_material_without_a_picture_has_its_color(tmp_path):
+def test_material_without_image_has_color(tmp_path):
     (tmp_path / "a.mtl").write_text("newmtl m\nKd 1 0 0\n")
     content = quiet(obj(tmp_path, head="mtllib a.mtl\nusemtl m\n"))
     seen = texel_colors(content, content.mesh.uvs[content.mesh.faces])
@@ -394,7 +394,7 @@ def test_a_material_without_a_picture_has_its_color(tmp_path):
     [("d 1.0", False), ("d 0.4", True), ("d -halo 0.4", True), ("Tr 0", False), ("Tr 0.6", True),
      ("d nan", False), ("d glass", False)],
 )  # fmt: skip
-def test_glass_is_said_to_be_drawn_opaque(tmp_path, told, is_clear):
+def test_transparent_mtl_material_is_reported(tmp_path, told, is_clear):
     (tmp_path / "a.mtl").write_text(f"newmtl m\nKd 1 0 0\n{told}\n")
     asset = obj(tmp_path, head="mtllib a.mtl\nusemtl m\n")
     with warnings.catch_warnings(record=True) as caught:
@@ -411,7 +411,7 @@ def test_glass_is_said_to_be_drawn_opaque(tmp_path, told, is_clear):
         {"extensions": {"KHR_materials_transmission": {"transmissionFactor": 0.9}}},
     ],
 )
-def test_glass_of_gltf_is_too(tmp_path, told):
+def test_transparent_gltf_material_is_reported(tmp_path, told):
     box = trimesh.creation.box((0.1, 0.1, 0.1))
     box.visual = trimesh.visual.TextureVisuals(
         material=trimesh.visual.material.PBRMaterial(baseColorFactor=[255, 0, 0, 90])
@@ -432,7 +432,7 @@ def test_glass_of_gltf_is_too(tmp_path, told):
     [("-s 1 1 1 -o 0 0 0 ", ""), ("-S 1.0 -clamp on -bm 2 -mm 0 1 ", ""), ("-s 1 1 7 -type sphere ", ""),
      ("-blendu off -s 2 2 1 ", "-s 2 2 1"), ("-o .5 ", "-o .5"), ("-o 0 1e-1 -s 3 ", "-o 0 1e-1")],
 )  # fmt: skip
-def test_options_of_pictures_are_no_part_of_their_names(tmp_path, options, moves):
+def test_image_options_are_not_part_of_names(tmp_path, options, moves):
     asset = textured(tmp_path, picture=f"{options}my t.png")
     (tmp_path / "t.png").rename(tmp_path / "my t.png")
     with warnings.catch_warnings(record=True) as caught:
@@ -443,14 +443,14 @@ def test_options_of_pictures_are_no_part_of_their_names(tmp_path, options, moves
     assert said == ([told] if moves else [])
 
 
-def test_text_that_is_no_utf8_is_read(tmp_path):
+def test_reads_latin1_text(tmp_path):
     asset = obj(tmp_path)
     path = tmp_path / "a.obj"
     path.write_bytes("# gr\xfcn\n".encode("latin-1") + path.read_bytes())
     assert len(quiet(asset).mesh.faces) == 4
 
 
-def test_faces_of_single_surfaces_are_turned_like_most_of_them(tmp_path):
+def test_winding_follows_majority(tmp_path):
     ball = trimesh.creation.icosphere(3, 0.1)
     rng = np.random.default_rng(0)
     for share in (0.05, 0.6):  # the more, the sooner those that stay are the wrong ones
@@ -463,7 +463,7 @@ def test_faces_of_single_surfaces_are_turned_like_most_of_them(tmp_path):
         assert volume(mesh) == pytest.approx(ball.volume, rel=1e-5)
 
 
-def test_what_was_packed_isunpacked(tmp_path):
+def test_pack_and_unpack_round_trip(tmp_path):
     content = quiet(textured(tmp_path))
     again = unpack(pack(content))
     assert again.is_closed == content.is_closed

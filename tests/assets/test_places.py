@@ -32,7 +32,7 @@ def only(folder, name=None):
     return found
 
 
-def test_linked_files_and_folders_are_read_once_and_circles_end(tmp_path):
+def test_linked_folders_are_read_once_without_cycles(tmp_path):
     folder, store = tmp_path / "objects", tmp_path / "store"
     box(folder / "a/box.stl")
     box(store / "mugs/deep/mug.stl")
@@ -51,7 +51,7 @@ def test_linked_files_and_folders_are_read_once_and_circles_end(tmp_path):
     assert [one.info.mesh.category for one in found] == ["a", "lone", "deep"]
 
 
-def test_what_a_linked_mesh_names_lies_beside_it(tmp_path):
+def test_companions_of_linked_mesh_are_next_to_target(tmp_path):
     folder, store = tmp_path / "objects", tmp_path / "store"
     (store / "textures").mkdir(parents=True)
     folder.mkdir()
@@ -66,7 +66,7 @@ def test_what_a_linked_mesh_names_lies_beside_it(tmp_path):
         assert read_mesh_file(found.info.mesh).colors is not None
 
 
-def test_links_of_companions_do_not_lead_out(tmp_path):
+def test_companion_links_outside_folder_are_ignored(tmp_path):
     folder = tmp_path / "objects"
     folder.mkdir()
     Image.new("RGB", (4, 4), "red").save(tmp_path / "secret.png")
@@ -77,7 +77,7 @@ def test_links_of_companions_do_not_lead_out(tmp_path):
     assert "file 't.png' is missing. It is ignored." in said
 
 
-def test_images_may_lie_beside_the_folder_of_a_mesh_within_the_folder_that_was_given(tmp_path):
+def test_images_may_lie_anywhere_in_root(tmp_path):
     (tmp_path / "meshes").mkdir()
     (tmp_path / "textures").mkdir()
     (tmp_path / "meshes/a.obj").write_text(OBJ)
@@ -92,7 +92,7 @@ def test_images_may_lie_beside_the_folder_of_a_mesh_within_the_folder_that_was_g
 
 
 @pytest.mark.parametrize("name", ["meshes/a.stl", "package://arm/meshes/a.stl"])
-def test_a_model_without_the_cache_is_read_as_it_was(tmp_path, monkeypatch, name):
+def test_model_is_read_without_cache(tmp_path, monkeypatch, name):
     box(tmp_path / "arm/meshes/a.stl")
     (tmp_path / "arm/urdf").mkdir()
     (tmp_path / "arm/urdf/r.urdf").write_text(ROBOT.format(name.replace("meshes", "../meshes") if name[0] == "m" else name))  # fmt: skip
@@ -119,7 +119,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_meshes_of_ros_packages_are_found_and_are_parts(tmp_path, name):
+def test_resolves_meshes_of_ros_packages(tmp_path, name):
     box(tmp_path / "arm/meshes/a.stl")
     for place, text in WAYS[name].items():
         if text is None:
@@ -134,7 +134,7 @@ def test_meshes_of_ros_packages_are_found_and_are_parts(tmp_path, name):
     assert only(tmp_path, "arm/urdf/r.urdf").info.n_faces == 12
 
 
-def test_whole_paths_are_read_within_the_folder(tmp_path):
+def test_absolute_paths_are_read_within_folder(tmp_path):
     box(tmp_path / "in/my a.stl")
     box(tmp_path / "out.stl")
     for scheme in ("file://", ""):
@@ -146,7 +146,7 @@ def test_whole_paths_are_read_within_the_folder(tmp_path):
         assert "is missing" in only(tmp_path / "in", "r.urdf").error
 
 
-def test_packages_of_ros_may_lie_where_the_environment_says(tmp_path, monkeypatch):
+def test_resolves_ros_package_path(tmp_path, monkeypatch):
     box(tmp_path / "ros/share/arm/meshes/a.stl")
     box(tmp_path / "ros/secret.stl")
     (tmp_path / "in").mkdir()
@@ -166,7 +166,7 @@ def test_packages_of_ros_may_lie_where_the_environment_says(tmp_path, monkeypatc
     ["../out.stl", "package://in/../out.stl", "package://../out.stl", "model://x/../../out.stl", "no.stl",
      "http://127.0.0.1:9/a.stl", "package://", "file://out.stl", "..\\out.stl", "../OUT.stl", "link.stl"],
 )  # fmt: skip
-def test_nothing_outside_of_the_folder_is_read(tmp_path, name):
+def test_files_outside_folder_are_not_read(tmp_path, name):
     box(tmp_path / "out.stl")
     (tmp_path / "in").mkdir()
     (tmp_path / "in/link.stl").symlink_to(tmp_path / "out.stl")
@@ -175,7 +175,7 @@ def test_nothing_outside_of_the_folder_is_read(tmp_path, name):
     assert "is missing" in problem or "is not in a supported format" in problem
 
 
-def test_another_case_is_looked_for_within_the_folder_alone(tmp_path):
+def test_case_insensitive_search_stays_in_folder(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "Out.png").touch()
     (tmp_path / "in/A.png").touch()

@@ -91,7 +91,7 @@ def test_colors_are_read_whatever_their_kind_and_name(tmp_path, form, kind, most
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_faces_may_have_colours_and_places_of_their_own(tmp_path, form):
+def test_faces_may_have_own_colours_and_uvs(tmp_path, form):
     Image.new("RGB", (4, 4), (9, 8, 7)).save(tmp_path / "my t.png")
     face = [("uchar", "red"), ("uchar", "green"), ("uchar", "blue")]
     colors = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (9, 9, 9)]
@@ -109,7 +109,7 @@ def test_faces_may_have_colours_and_places_of_their_own(tmp_path, form):
         assert said == []
 
 
-def test_an_image_that_is_named_and_not_used_is_said(tmp_path):
+def test_unused_image_is_reported(tmp_path):
     _, said = read(tmp_path, ply("ascii", XYZ, PLACES, FACES, ["TextureFile t.png"]))
     assert said == ["image 't.png' is ignored: the mesh has no texture coordinates."]
 
@@ -163,7 +163,7 @@ def stl_text(name="büchse", break_=None):
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "cp1251"])
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-def test_text_of_stl_is_read_whatever_its_name(tmp_path, encoding, ends):
+def test_reads_text_stl_with_any_name(tmp_path, encoding, ends):
     name = "корпус" if encoding == "cp1251" else "Gehäuse"
     data = stl_text(name).replace("\n", ends).encode(encoding)
     (solid,), _ = read(tmp_path, data, "a.stl")
@@ -193,7 +193,7 @@ def test_binary_stl_may_begin_as_text_does(tmp_path):
         (bytes(84), "has no faces."),
     ],
 )  # fmt: skip
-def test_a_broken_stl_is_refused(tmp_path, data, message):
+def test_invalid_stl_raises(tmp_path, data, message):
     with pytest.raises(InputError) as caught:
         read(tmp_path, data, "a.stl")
     assert str(caught.value).startswith(f"{tmp_path / 'a.stl'}: {message}")

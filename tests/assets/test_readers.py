@@ -59,7 +59,7 @@ def corners_of(vertices, faces, values):
 )
 @pytest.mark.parametrize("kind", WRITTEN)
 @given(mesh=meshes())
-def test_faces_places_and_colours_are_those_that_were_written(tmp_path, kind, mesh):
+def test_round_trip_of_faces_uvs_and_colours(tmp_path, kind, mesh):
     suffix = kind.split()[0]
     path = tmp_path / f"a.{suffix}"
     upright = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]) if suffix in ("glb", "gltf") else np.eye(3)  # fmt: skip

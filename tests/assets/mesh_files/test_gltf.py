@@ -95,7 +95,7 @@ def colors_at(content, weights=(0.3, 0.3, 0.4)):
     return content.colors[row, column].astype(int)[np.lexsort(middles.round(4).T[::-1])]
 
 
-def test_it_stands_with_y_up(tmp_path):
+def test_converts_y_up_to_z_up(tmp_path):
     asset, _ = gltf(tmp_path, (None, {}))
     vertices = content_of(asset).mesh.vertices_m
     assert np.ptp(vertices, axis=0) == pytest.approx((0.3, 0.3, 0.5))
@@ -123,7 +123,7 @@ def test_colors_of_vertices_are_linear_and_multiply_factors(tmp_path, kind, fact
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_factors_multiply_pictures_as_light(tmp_path, others):
+def test_factors_multiply_images_linearly(tmp_path, others):
     material = {"baseColorFactor": [1.0, 0.5, 0.0, 1.0], "baseColorTexture": {"index": 0}}
     plain = ({"baseColorFactor": [0.0, 0.0, 1.0, 1.0]}, {})
     asset, _ = gltf(
@@ -136,7 +136,7 @@ def test_factors_multiply_pictures_as_light(tmp_path, others):
     assert (found[4:] == (0, 0, 255)).all()
 
 
-def test_colors_of_vertices_over_pictures_are_told_of(tmp_path):
+def test_vertex_colors_over_images_are_reported(tmp_path):
     paint = np.full((4, 4), 0.5, "<f4")
     asset, _ = gltf(
         tmp_path,
@@ -147,7 +147,7 @@ def test_colors_of_vertices_over_pictures_are_told_of(tmp_path):
         read_mesh_file(asset)
 
 
-def test_pictures_repeat_beside_others(tmp_path):
+def test_repeated_images_are_tiled_in_atlas(tmp_path):
     pictured = ({"baseColorTexture": {"index": 0}}, {"TEXCOORD_0": 3 * PLACES - 1})
     white = ({"baseColorTexture": {"index": 1}}, {"TEXCOORD_0": PLACES})
     pictures = [STRIPES, np.full((8, 8, 3), 255, np.uint8)]
@@ -161,7 +161,7 @@ def test_pictures_repeat_beside_others(tmp_path):
     assert np.mean(same) > 0.9  # the others lie where a stripe ends
 
 
-def test_colors_of_vertices_stay_beside_pictures(tmp_path):
+def test_vertex_colors_are_kept_in_atlas(tmp_path):
     paint = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]], "<f4")
     pictured = ({"baseColorTexture": {"index": 0}}, {"TEXCOORD_0": PLACES})
     plain = ({"baseColorFactor": [linear(90), linear(90), linear(200), 1.0]}, {})
@@ -176,7 +176,7 @@ def test_colors_of_vertices_stay_beside_pictures(tmp_path):
         assert np.abs(STRIPES[[0, -1], 0].astype(int) - color).max(axis=1).min() <= 1
 
 
-def test_one_picture_of_several_meshes_stays_as_it_is(tmp_path):
+def test_shared_image_is_unchanged(tmp_path):
     material = {"baseColorTexture": {"index": 0}}
     solids = [(material, {"TEXCOORD_0": times * PLACES}) for times in (1, 3)]
     found = content_of(gltf(tmp_path, *solids, pictures=[STRIPES])[0])
@@ -198,7 +198,7 @@ def test_names_of_files_are_escaped(tmp_path):
     [("none%20.bin", "none .bin"), ("%2e%2e%2Fout.bin", "../out.bin"), ("../out.bin", "../out.bin"),
      ("..%2fout%00.bin", "../out\0.bin"), ("%2Fetc%2Fpasswd", "/etc/passwd"), ("a" * 5000, "a" * 5000)],
 )  # fmt: skip
-def test_files_that_are_not_in_its_folder_are_named(tmp_path, uri, shown):
+def test_missing_files_raise(tmp_path, uri, shown):
     (tmp_path / "in").mkdir()
     asset, data = gltf(tmp_path / "in", (None, {}), uri=uri)
     (tmp_path / "out.bin").write_bytes(data)

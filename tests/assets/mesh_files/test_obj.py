@@ -54,7 +54,7 @@ def test_the_same_solid_in_every_spelling(tmp_path, spelling):
     assert said == []
 
 
-def test_relative_numbers_count_back_from_where_they_stand(tmp_path):
+def test_negative_indices_count_back(tmp_path):
     moved = ["v 5 0 0", "v 6 0 0", "v 5 1 0", "v 5 0 1"]
     relative = ["f -4 -2 -3", "f -4 -3 -1", "f -3 -2 -1", "f -4 -1 -2"]
     whole = [f"f {' '.join(str(int(n) + 4) for n in face.split()[1:])}" for face in FACES]
@@ -95,13 +95,13 @@ def test_an_error_names_the_line(tmp_path, line):
     assert str(caught.value) == f"{tmp_path / 'a.obj'}: {WRONG[line]}"
 
 
-def test_faces_of_two_corners_are_left_out_and_said(tmp_path):
+def test_faces_with_two_corners_are_reported(tmp_path):
     solids, said = read(tmp_path, [*CORNERS, *FACES, "f 1 2", "f 3"])
     assert len(corners_of(solids)) == 4
     assert said == ["2 faces with fewer than three corners are ignored."]
 
 
-def test_vertices_that_no_face_names_are_left_out(tmp_path):
+def test_unused_vertices_are_removed(tmp_path):
     solids, _ = read(tmp_path, [*CORNERS, "v nan 0 0", "v 900 0 0", *FACES])
     assert len(solids[0].vertices) == 4
 
@@ -163,14 +163,14 @@ def pictured(folder, told, lines=(), picture=None, faces=PLACED):
     ["textures/Red.png", "textures\\Red.png", ".\\textures\\Red.png", "TEXTURES/red.PNG", '"textures/Red.png"',
      "textures\\RED.png", "textures/../textures/red.png", "C:\\work\\BESIDE.png", "/home/me/beside.png"],
 )  # fmt: skip
-def test_names_of_images_are_followed_as_they_are_meant(tmp_path, name):
+def test_resolves_image_names(tmp_path, name):
     Image.new("RGB", (4, 4), (200, 10, 10)).save(tmp_path / "beside.png")
     (solid,), said = pictured(tmp_path, f"map_Kd {name}")
     assert solid.image.getpixel((0, 0)) == (200, 10, 10)
     assert said == []
 
 
-def test_a_name_in_another_case_that_two_files_have_is_not_guessed(tmp_path):
+def test_ambiguous_case_is_not_resolved(tmp_path):
     (tmp_path / "textures").mkdir()
     Image.new("RGB", (4, 4)).save(tmp_path / "textures/RED.png")
     (solid,), said = pictured(tmp_path, "map_Kd textures/red.png", ["Kd 0 0 1"])
@@ -179,19 +179,19 @@ def test_a_name_in_another_case_that_two_files_have_is_not_guessed(tmp_path):
     assert said == ["file 'textures/red.png' is missing. It is ignored."]
 
 
-def test_an_image_of_an_unknown_kind_is_left_out_and_said(tmp_path):
+def test_unsupported_image_is_reported(tmp_path):
     (solid,), said = pictured(tmp_path, "map_Kd t.png", picture=b"\xabKTX 20\xbb\r\n\x1a\n" * 9)
     assert solid.image is None
     assert said == ["image 't.png' has an unsupported format and is ignored."]
 
 
-def test_an_image_without_places_is_said(tmp_path):
+def test_image_without_uvs_is_reported(tmp_path):
     (solid,), said = pictured(tmp_path, "map_Kd textures/Red.png", faces=FACES)
     assert solid.image is None
     assert said == ["image 'textures/Red.png' is ignored: its faces have no texture coordinates."]
 
 
-def test_faces_without_places_beside_others_have_the_colour_of_their_material(tmp_path):
+def test_faces_without_uvs_have_material_colour(tmp_path):
     faces = [*PLACED[:5], *FACES[2:]]
     solids, said = pictured(tmp_path, "map_Kd textures/Red.png", ["Kd 0 0 1"], faces=faces)
     assert [(solid.image is None, len(solid.faces)) for solid in solids] == [(False, 2), (True, 2)]
@@ -199,7 +199,7 @@ def test_faces_without_places_beside_others_have_the_colour_of_their_material(tm
     assert len(said) == 1
 
 
-def test_images_of_anything_but_colours_are_said_to_be_unused(tmp_path):
+def test_non_colour_images_are_reported(tmp_path):
     told = [
         "map_Ka ambient.png",
         "map_Bump -bm 0.5 bump map.png",

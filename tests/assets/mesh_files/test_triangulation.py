@@ -69,7 +69,7 @@ def test_convex_polygons_are_fans_in_the_order_of_the_file():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300, 0.0])
-def test_polygons_of_no_shape_are_still_triangles(bad):
+def test_degenerate_polygons_are_triangulated(bad):
     places = np.array([(bad * x, bad * y, 0.0) for x, y in U])
     triangles, _ = triangulate(places, np.array([8]))
     assert triangles.shape == (6, 3)

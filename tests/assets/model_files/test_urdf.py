@@ -82,7 +82,7 @@ def test_links_are_parts_and_joints_have_states(crane):
 
 
 @pytest.mark.parametrize("radians", [0.0, 0.5, -1.2])
-def test_what_is_seen_and_what_is_hit_turn_with_the_joint(crane, radians):
+def test_visual_and_collision_shapes_follow_joint(crane, radians):
     mesh = lifted(facts_of(crane).mesh, radians)
     found = build_mesh(mesh)
     assert set(np.unique(found.parts)) == {1, 2}
@@ -137,7 +137,7 @@ def test_a_ball_rests_on_the_jib_and_misses_it_when_it_is_lifted(crane):
     assert heights == {0.0: pytest.approx(0.54, abs=1e-3), 1.3: pytest.approx(0.02, abs=1e-3)}
 
 
-def test_what_is_fixed_and_reaches_below_the_table_is_rejected(crane):
+def test_fixed_model_below_table_is_rejected(crane):
     grey = Material(Texture("plain", (0.5,) * 3, (0.5,) * 3, 0.01, 0.0, 0.0, 0), 0.5, 0.04)
     mesh = lifted(facts_of(crane).mesh, -1.4)
     bodies = (
@@ -167,7 +167,7 @@ def test_a_model_of_one_link_is_a_mesh_with_a_mass(tmp_path):
         assert np.allclose(compute_extent(facts.mesh), compute_extent(plain))
 
 
-def test_another_mesh_is_another_asset(crane):
+def test_changed_mesh_changes_digest(crane):
     first = facts_of(crane).mesh.digest
     trimesh.creation.box((40, 60, 610)).export(crane.parent / "meshes/rod.stl")
     second = facts_of(crane)
@@ -176,7 +176,7 @@ def test_another_mesh_is_another_asset(crane):
     read_mesh_file.cache_clear()
 
 
-def test_where_it_balances_is_for_the_file_to_say(crane):
+def test_center_of_mass_of_urdf_in_card_raises(crane):
     crane.with_suffix(".toml").write_text("center_of_mass = [0, 0, 0.2]")
     (found,) = import_assets(crane.parent, [crane.name])
     problem = "center_of_mass: URDF files define it for each link. Remove the key."
@@ -236,7 +236,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_cannot_be_used_is_refused_by_name(tmp_path, message):
+def test_unsupported_urdf_raises(tmp_path, message):
     (tmp_path / "out.stl").write_bytes(b"")
     path = tmp_path / "in" / "a.urdf"
     path.parent.mkdir()
