@@ -353,7 +353,9 @@ def test_broken_mesh_is_refused(boxes, tmp_path, capsys):
     whole = mesh.read_bytes()
     try:
         mesh.write_bytes(b"ply\nnothing")
-        assert broken(boxes, tmp_path, capsys).startswith(f"{mesh}: the PLY header has no line 'end_header'")
+        assert broken(boxes, tmp_path, capsys).startswith(
+            f"{mesh}: the PLY header has no line 'end_header'"
+        )
     finally:
         mesh.write_bytes(whole)
 
