@@ -76,7 +76,7 @@ PUBLISHED = (
 )
 """Published results on or near LM-O: method, test set, score."""
 POSES = {"ar_mssd": "AR of MSSD", "ar_mspd": "AR of MSPD", "add_or_s": "ADD(-S), 10 %"}
-SCORES = {"ap": "AP", "ap50": "AP50", "agnostic_ap50": "AP50, any face"}
+SCORES = {"ap": "AP", "ap50": "AP50", "agnostic_ap50": "AP50, class-agnostic"}
 BASELINE_COLUMNS = (
     "trained on",
     "AP50",
@@ -134,7 +134,7 @@ def elsewhere_table(results: dict[str, Any] | None) -> str:
         )
         for entry in (results or {}).get("places", [])
     ]  # fmt: skip
-    return _format_table(("pictures", "how many", "dice", *SCORES.values(), "unlike"), rows)
+    return _format_table(("pictures", "how many", "dice", *SCORES.values(), "OOD"), rows)
 
 
 def translations_table(results: dict[str, Any] | None) -> str:
@@ -185,7 +185,7 @@ def novelty_table(results: dict[str, Any] | None) -> str:
         for auc in [entry["auc"]]
     ]  # fmt: skip
     return _format_table(
-        ("pictures", "how many", "unlike", "AUC of the distance", "AUC of the doubt"), rows
+        ("pictures", "how many", "OOD", "AUC of the distance", "AUC of the doubt"), rows
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-BOX_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, any category"}
+BOX_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75", "agnostic_ap50": "AP50, class-agnostic"}
 SHAPE_METRICS = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
 """Metrics of keypoints and of masks."""
 SEGMENT_METRICS = {"miou": "mIoU"}

@@ -44,7 +44,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
     assert text[: text.index("<!-- shipped")].splitlines() == [
         "before",
         "<!-- dice-results:begin -->",
-        "| trained on | AP | AP50 | AP50, any face | as good as labelled photos | seeds |",
+        "| trained on | AP | AP50 | AP50, class-agnostic | as good as labelled photos | seeds |",
         "|---|---|---|---|---|---|",
         "| sim without randomization | not run | not run | not run | — | 0 |",
         f"| randomized | {cell} | {cell} | {cell} | 40 [< 25, 60] | 3 |",
