@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from sim2cam.geometry.poses import vec3
-from sim2cam.randomize.sampling import FactorValues
-from sim2cam.scene.tubes import Strand, Tubes
+from sim2cam.objects.tubes import Strand, Tubes
+from sim2cam.randomize.factor_groups import CableFactors, HandFactors
 
 Floats = NDArray[np.float64]
 
@@ -34,19 +34,17 @@ _ARM = ((0.15, 0.0, 0.0), (-0.25, 0.0, 0.005), (-1.8, 0.0, 0.03))
 _ARM_RADII = (0.08, 0.13, 0.24)
 
 
-def make_cable(factors: FactorValues, path: str) -> Tubes:
+def make_cable(factors: CableFactors) -> Tubes:
     """Return a horizontal cable around its centre of mass.
 
     Its direction oscillates along its length as the sum of two waves.
     """
-    radius, length = factors.get_float(f"{path}/radius_m"), factors.get_float(f"{path}/length_m")
+    radius, length = factors.radius_m, factors.length_m
     count = int(np.clip(length / (_CABLE_STEP_RADII * radius), _MIN_POINTS, _MAX_POINTS))
     position = (np.arange(count) + 0.5) / count
-    phase = factors.get_float(f"{path}/phase_rad")
-    direction = factors.get_float(f"{path}/sway_rad") * np.sin(math.pi * position + phase)
-    direction += factors.get_float(f"{path}/ripple_rad") * np.sin(
-        3 * math.pi * position + 2 * phase
-    )
+    phase = factors.phase_rad
+    direction = factors.sway_rad * np.sin(math.pi * position + phase)
+    direction += factors.ripple_rad * np.sin(3 * math.pi * position + 2 * phase)
     steps = (
         np.stack([np.cos(direction), np.sin(direction), np.zeros(count)], axis=1) * length / count
     )
@@ -55,11 +53,11 @@ def make_cable(factors: FactorValues, path: str) -> Tubes:
     return Tubes((_make_strand(points, (radius,) * len(points)),))
 
 
-def make_hand(factors: FactorValues, path: str) -> Tubes:
+def make_hand(factors: HandFactors) -> Tubes:
     """Return a hand with forearm; the tip of the straight middle finger is the origin."""
-    length, curl = factors.get_float(f"{path}/length_m"), factors.get_float(f"{path}/curl_rad")
-    spread = factors.get_float(f"{path}/spread_rad")
-    index_curl = _POINTING_CURL if factors.get_bool(f"{path}/pointing") else 1.0
+    length, curl = factors.length_m, factors.curl_rad
+    spread = factors.spread_rad
+    index_curl = _POINTING_CURL if factors.pointing else 1.0
     lines = [
         _make_finger(i, share * curl, spread) for i, share in enumerate((index_curl, 1.0, 1.0, 1.0))
     ]
@@ -68,7 +66,7 @@ def make_hand(factors: FactorValues, path: str) -> Tubes:
     ]
     lines += [np.array(_THUMB) * [1, 1, 1 + curl], np.array(_ARM)]
     radii += [np.linspace(*_THUMB_RADII, len(_THUMB)), np.array(_ARM_RADII)]
-    mirror = [1, -1 if factors.get_bool(f"{path}/left") else 1, 1]
+    mirror = [1, -1 if factors.left else 1, 1]
     tip = [1.0, 0.045, 0.0]
     return Tubes(
         tuple(

@@ -9,11 +9,8 @@ import numpy as np
 
 from sim2cam.randomize.materials import get_color, get_surface_image
 from sim2cam.randomize.sampling import FactorValues
-from sim2cam.scene.decal import SIDE_COUNTS, Decal
+from sim2cam.scene.decal import Decal
 from sim2cam.scene.scene import Body
-
-DECAL_TARGETS = ("die", "board", "card", "tin", "carton", "paper", "mat", "table")
-"""Targets of decals, as prefixes of body names."""
 
 _CHARACTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789-/."
 _DEFAULT_LENGTH = 8
@@ -31,7 +28,7 @@ def add_decals(bodies: Sequence[Body], factors: FactorValues) -> tuple[Body, ...
         if candidates:
             n = candidates[_pick_index(factors, f"{path}/which", len(candidates))]
             body = decorated[n]
-            decal = _make_decal(factors, path, SIDE_COUNTS[body.asset.kind])
+            decal = _make_decal(factors, path, body.asset.side_count)
             decorated[n] = replace(body, decals=(*(body.decals or ()), decal))
     return tuple(decorated)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from sim2cam.errors import UsageError, suggest_name
-from sim2cam.randomize.distributions import Distribution, Integers, LogUniform, Normal, Uniform
-from sim2cam.randomize.domain import Domain, iterate_factors
-from sim2cam.randomize.limits import get_bounds
+from sim2cam.randomize.distributions import Integers, LogUniform, Normal, Uniform
+from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.sampling_context import Value
 
 RangeDistribution = Uniform | LogUniform | Normal | Integers
@@ -117,18 +116,6 @@ def find_ranges(domain: Domain, names: Collection[str] = ()) -> tuple[FactorRang
     )
 
 
-def replace_distributions(domain: Domain, distributions: Mapping[str, Distribution]) -> Domain:
-    """Return a domain with other distributions of some factors, by path."""
-    groups: dict[str, dict[str, Distribution]] = {}
-    for path, distribution in distributions.items():
-        group, factor = path.split("/")
-        groups.setdefault(group, {})[factor] = distribution
-    new_groups = {
-        name: replace(getattr(domain, name), **factors) for name, factors in groups.items()
-    }
-    return replace(domain, **new_groups)
-
-
 def collect_values(path: str, values: Mapping[str, Value]) -> list[float]:
     """Return the sampled values of a factor in one scene, over all instances of its group."""
     group, factor = path.split("/")
@@ -140,15 +127,15 @@ def collect_values(path: str, values: Mapping[str, Value]) -> list[float]:
 
 
 def _iterate_ranges(domain: Domain) -> Iterator[FactorRange]:
-    for group in fields(domain):
-        for factor, distribution in iterate_factors(getattr(domain, group.name)):
-            path = f"{group.name}/{factor}"
-            if (
-                isinstance(distribution, RangeDistribution)
-                and distribution.low < distribution.high
-                and "." not in factor
-            ):
-                yield FactorRange(path, distribution, *get_bounds(path))
+    for group, factor, distribution in domain.iterate_factors():
+        path = f"{group}/{factor}"
+        if (
+            isinstance(distribution, RangeDistribution)
+            and distribution.low < distribution.high
+            and "." not in factor
+        ):
+            parameter = domain.get_parameter(path)
+            yield FactorRange(path, distribution, parameter.low, parameter.high)
 
 
 def _is_count(path: str) -> bool:

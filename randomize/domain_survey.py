@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from sim2cam.randomize.distributions import Distribution, format_case, to_toml
-from sim2cam.randomize.domain import Domain, iterate_factors
+from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.expected_shares import compute_bin_probabilities, compute_value_probabilities
 from sim2cam.randomize.references import compute_extremes
 from sim2cam.randomize.sampling import sample_factors
@@ -83,9 +83,8 @@ def compute_factor_histograms(
             group, *_, factor = path.split("/")
             samples[group, factor].append(value)
     return tuple(
-        _compute_histogram(domain, group.name, factor, distribution, samples[group.name, factor])
-        for group in fields(domain)
-        for factor, distribution in iterate_factors(getattr(domain, group.name))
+        _compute_histogram(domain, group, factor, distribution, samples[group, factor])
+        for group, factor, distribution in domain.iterate_factors()
     )
 
 

@@ -28,7 +28,7 @@ from sim2cam.randomize.distributions import (
     format_case,
     iterate_parts,
 )
-from sim2cam.randomize.domain import Domain, get_factor
+from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.sampling_context import Value
 
 
@@ -134,9 +134,9 @@ def _decompose_mixture(
         case Shared(of):
             return [(of, 1.0)]
         case Same(path):
-            return [(get_factor(domain, path), 1.0)]
+            return [(domain.get_factor(path), 1.0)]
         case Given(path, cases, otherwise) if not _has_nested_references(distribution):
-            conditions = _collect_probabilities(domain, get_factor(domain, path))
+            conditions = _collect_probabilities(domain, domain.get_factor(path))
             parts = [
                 (cases.get(format_case(value), otherwise), share)
                 for value, share in conditions.items()

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +20,6 @@ Floats = NDArray[np.float64]
 
 BoundingSphere = tuple[Floats, float]
 """Centre (3,) and radius."""
-Arrangement = Literal["throw", "pile", "stack", "scatter", "placed"]
-"""Initial placement of the targets.
-
-``throw``: each above its own position, with the layout's speed and spin. ``pile``: at rest, above
-each other near the centre. ``stack``: flat on each other, the largest at the bottom. ``scatter``:
-flat, side by side where space permits. ``placed``: at rest at ``x_m``, ``y_m`` and ``z_m``.
-Stacked and scattered objects lie on their lowest side. On a shelf all objects are scattered,
-distributed over the boards in turn.
-"""
-
 MAT_THICKNESS_M = 0.002
 BOARD_THICKNESS_M = 0.01
 

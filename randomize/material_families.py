@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from sim2cam.randomize.distributions import Constant, Distribution, Given
-from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, SurfaceFactors, iterate_factors
+from sim2cam.randomize.domain import Domain, FactorGroup
+from sim2cam.randomize.factor_groups import SINGLETON_GROUPS
 from sim2cam.randomize.references import compute_extremes
 
 OWN_MATERIAL = "own"
@@ -41,27 +40,26 @@ def expand_families(domain: Domain) -> Domain:
     Raises:
         ValueError: if a material has invalid references.
     """
-    expanded: dict[str, Any] = {
-        group.name: _expand_surface(domain, group.name, surface)
-        for group in fields(domain)
-        if isinstance(surface := getattr(domain, group.name), SurfaceFactors) and surface.material
+    expanded = {
+        name: _expand_surface(domain, name, group)
+        for name, group in domain.groups.items()
+        if "material" in group
     }
-    return replace(domain, **expanded)
+    return domain.replace_groups(expanded)
 
 
-def _expand_surface(domain: Domain, name: str, surface: SurfaceFactors) -> SurfaceFactors:
-    recipe_factors = dict(iterate_factors(surface))
+def _expand_surface(domain: Domain, name: str, surface: FactorGroup) -> FactorGroup:
     families = {
         material: load_families()[material]
         for material in map(
-            str, compute_extremes(domain, recipe_factors["material"], f"domain.{name}.material")
+            str, compute_extremes(domain, surface["material"], f"domain.{name}.material")
         )
         if material in load_families()
     }
     path = f"{name}/material" if name in SINGLETON_GROUPS else f"{name}/*/material"
     factors = dict.fromkeys(factor for family in families.values() for factor in family)
-    conditional = {}
+    conditional: dict[str, Distribution] = {}
     for factor in factors:
         cases = {name: family[factor] for name, family in families.items() if factor in family}
-        conditional[factor] = Given(path, cases, recipe_factors.get(factor, Constant(0)))
-    return replace(surface, **conditional)
+        conditional[factor] = Given(path, cases, surface.get(factor, Constant(0)))
+    return {**surface, **conditional}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from sim2cam.errors import suggest_name
 from sim2cam.randomize.distributions import (
     Column,
@@ -16,7 +14,8 @@ from sim2cam.randomize.distributions import (
     Values,
     iterate_parts,
 )
-from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, get_factor, iterate_factors
+from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.factor_groups import SINGLETON_GROUPS
 
 
 def check_references(domain: Domain) -> None:
@@ -26,15 +25,12 @@ def check_references(domain: Domain) -> None:
         ValueError: with the factor and the problem.
     """
     lengths: dict[str, tuple[str, int]] = {}
-    for group in fields(domain):
-        for factor, distribution in iterate_factors(getattr(domain, group.name)):
-            location = f"domain.{group.name}.{factor}"
-            check_parts(
-                domain, distribution, location, has_instances=group.name not in SINGLETON_GROUPS
-            )
-            for part in iterate_parts(distribution):
-                if isinstance(part, Column):
-                    _check_column_length(part, location, lengths)
+    for group, factor, distribution in domain.iterate_factors():
+        location = f"domain.{group}.{factor}"
+        check_parts(domain, distribution, location, has_instances=group not in SINGLETON_GROUPS)
+        for part in iterate_parts(distribution):
+            if isinstance(part, Column):
+                _check_column_length(part, location, lengths)
 
 
 def check_parts(
@@ -93,9 +89,8 @@ def check_path(
     """
     prefix = f"'{location}': " if location else ""
     group, *rest = path.split("/")
-    groups = [f.name for f in fields(domain) if getattr(domain, f.name) is not None]
-    if group not in groups:
-        raise error_type(f"{prefix}unknown group '{group}'. {suggest_name(group, groups)}")
+    if group not in domain.groups:
+        raise error_type(f"{prefix}unknown group '{group}'. {suggest_name(group, domain.groups)}")
     number = (
         rest.pop(0)
         if rest and _is_instance_number(rest[0], allow_wildcard=bool(location))
@@ -107,7 +102,9 @@ def check_path(
         raise error_type(
             f"{prefix}'{path}' needs an instance: {group}/0/..., or {group}/*/... for the same one"
         )
-    factors = [name for name, _ in iterate_factors(getattr(domain, group))]
+    factors = list(domain.groups[group])
+    if location and group in domain.object_groups:  # only distributions can refer to these
+        factors += domain.object_groups[group].derived_factors
     if (require_factor or rest) and (len(rest) != 1 or rest[0] not in factors):
         name = "/".join(rest)
         raise error_type(
@@ -140,10 +137,7 @@ def check_cases(domain: Domain, distribution: Distribution, location: str) -> No
     """
     for part in iterate_parts(distribution):
         if isinstance(part, Given):
-            group, *_, factor = part.factor.split("/")
-            extremes = compute_extremes(
-                domain, get_factor(domain, part.factor), f"domain.{group}.{factor}"
-            )
+            extremes = _look_up_extremes(domain, part.factor, ())
             try:
                 part.check_cases(extremes)
             except ValueError as error:
@@ -154,12 +148,7 @@ def _compute_extremes(
     domain: Domain, distribution: Distribution, location: str, chain: tuple[str, ...]
 ) -> Values:
     def lookup(path: str) -> Values:
-        group, *_, factor = path.split("/")
-        referenced = f"domain.{group}.{factor}"
-        if referenced in chain:
-            cycle = " -> ".join(step.removeprefix("domain.") for step in (*chain, referenced))
-            raise ValueError(f"'{chain[0]}' depends on itself: {cycle}")
-        return _compute_extremes(domain, get_factor(domain, path), referenced, (*chain, referenced))
+        return _look_up_extremes(domain, path, chain)
 
     try:
         return distribution.compute_extremes(lookup)
@@ -168,6 +157,21 @@ def _compute_extremes(
     except ValueError as error:
         has_location = str(error).startswith("'")
         raise error if has_location else ValueError(f"'{location}': {error}") from error
+
+
+def _look_up_extremes(domain: Domain, path: str, chain: tuple[str, ...]) -> Values:
+    """Return the extremes of the factor at a path, which may be a derived one."""
+    derived = domain.find_derived(path)
+    if derived is not None:
+        source, function = derived
+        values = _look_up_extremes(domain, source, chain)
+        return tuple(dict.fromkeys(function(str(value)) for value in values))
+    group, *_, factor = path.split("/")
+    location = f"domain.{group}.{factor}"
+    if location in chain:
+        cycle = " -> ".join(step.removeprefix("domain.") for step in (*chain, location))
+        raise ValueError(f"'{chain[0]}' depends on itself: {cycle}")
+    return _compute_extremes(domain, domain.get_factor(path), location, (*chain, location))
 
 
 def _is_instance_number(segment: str, *, allow_wildcard: bool) -> bool:

@@ -5,42 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sim2cam.errors import UsageError
 from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
 from sim2cam.randomize.distributions import Distribution
-from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, get_factor, iterate_factors
+from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.factor_groups import PER_VIEW_GROUPS, SINGLETON_GROUPS
 from sim2cam.randomize.references import check_path, compute_extremes
 from sim2cam.randomize.sampling_context import SamplingContext, Value
 from sim2cam.scene.image_facts import TextureImageInfo
+from sim2cam.scene.parameters import read_parameters
 from sim2cam.seeds import derive_rng
 
-PER_VIEW_GROUPS = (
-    "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
-    "mosaic", "processing", "automatics",
-    "defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets",
-)  # fmt: skip
-GROUPS_BY_COUNT = {
-    "layout/die_count": ("die", "die_color", "die_surface"),
-    "layout/object_count": ("object", "object_surface"),
-    "layout/fixture_count": ("fixture", "fixture_surface"),
-    "layout/block_count": ("block", "block_surface"),
-    "layout/board_count": ("board", "board_surface"),
-    "layout/card_count": ("card", "card_surface"),
-    "layout/twisty_count": ("twisty", "twisty_color", "twisty_surface"),
-    "layout/tin_count": ("tin", "tin_label", "tin_surface"),
-    "layout/carton_count": ("carton", "carton_label", "carton_surface"),
-    "layout/bolt_count": ("bolt", "bolt_surface"),
-    "layout/nut_count": ("nut", "nut_surface"),
-    "layout/cable_count": ("cable", "cable_surface"),
-    "layout/paper_count": ("paper", "paper_label", "paper_surface"),
-    "layout/hand_count": ("hand", "hand_surface"),
-    "layout/distractor_count": ("distractor", "distractor_surface"),
-    "layout/decal_count": ("decal",),
-    "light/lamp_count": ("lamp",),
-    "light/near_count": ("near_light",),
-}
-"""Groups sampled once per instance, by the factor with their number of instances."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,6 +51,10 @@ class FactorValues:
         """Return a number, or the default if its factor is omitted."""
         return float(self.values.get(path, default))
 
+    def read(self, owner: type[T], path: str) -> T:
+        """Return the values of a group instance as a dataclass; omitted factors have its defaults."""
+        return read_parameters(owner, self.values, path)
+
     def has_group(self, group: str) -> bool:
         """Return whether the scene has a group or group instance, as ``motion/0``."""
         return group in self._group_paths
@@ -82,15 +64,6 @@ class FactorValues:
         """Groups and their instances: both ``motion/0`` and ``motion`` for ``motion/0/speed``."""
         instances = {path.rpartition("/")[0] for path in self.values}
         return frozenset(instances | {group.partition("/")[0] for group in instances})
-
-    def get_named(self, path: str) -> dict[str, float]:
-        """Return the numbers of a mapping factor by key."""
-        prefix = f"{path}."
-        return {
-            key.removeprefix(prefix): float(value)
-            for key, value in self.values.items()
-            if key.startswith(prefix)
-        }
 
     def get_bool(self, path: str) -> bool:
         """Return a boolean."""
@@ -126,13 +99,13 @@ def sample_factors(
     values: dict[str, Value] = {}
 
     def sample_group(group: str, instance_path: str = "") -> None:
-        for factor, _ in iterate_factors(getattr(domain, group)):
+        for factor in domain.groups.get(group, ()):
             path = f"{group}{instance_path}/{factor}"
             values[path] = sampler.get_value(path)
 
     for name in SINGLETON_GROUPS:
         sample_group(name)
-    repeats = [(names, values.get(count, 0)) for count, names in GROUPS_BY_COUNT.items()]
+    repeats = [(names, values.get(count, 0)) for count, names in domain.repeated_groups.items()]
     for names, count in (*repeats, (PER_VIEW_GROUPS, views)):
         for name in names:
             for i in range(int(count)):
@@ -153,7 +126,8 @@ def check_instances(domain: Domain, intervention: Intervention, views: int) -> N
     """
     for name in intervention.list_instances():
         group, number, *_ = name.split("/")
-        count = next((path for path, names in GROUPS_BY_COUNT.items() if group in names), None)
+        counts = domain.repeated_groups.items()
+        count = next((path for path, names in counts if group in names), None)
         limit = views if count is None else _compute_max_count(domain, count, intervention)
         if int(number) >= limit:
             allowed = f"{group}/0 to {group}/{limit - 1} at most" if limit else f"no {group}"
@@ -164,9 +138,10 @@ def _compute_max_count(domain: Domain, path: str, intervention: Intervention) ->
     """Return the largest possible value of a count."""
     if path in intervention.settings:
         return int(intervention.settings[path])
-    distribution = get_factor(domain, path)
+    if path not in domain:
+        return 0
     location = f"domain.{path.replace('/', '.')}"
-    return max(map(int, compute_extremes(domain, distribution, location))) if distribution else 0
+    return max(map(int, compute_extremes(domain, domain.get_factor(path), location)))
 
 
 def sample_distribution(
@@ -231,7 +206,12 @@ class _FactorSampler:
             return setting
         if self.original is not None and not self.intervention.count_resamples(path):
             return self.original.get_value(path)
-        return self.sample(path, get_factor(self.domain, path))
+        derived = self.domain.find_derived(path)
+        if derived is not None:
+            source, function = derived
+            value: Value = function(str(self.get_value(source)))
+            return value
+        return self.sample(path, self.domain.get_factor(path))
 
 
 def _make_sampler(

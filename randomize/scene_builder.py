@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,8 +13,10 @@ from scipy.spatial.transform import Rotation
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, ThinPrism
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
+from sim2cam.objects.primitives import Cuboid, Ground
 from sim2cam.randomize.bodies import compute_position, make_hands, make_placeables
 from sim2cam.randomize.decals import add_decals
+from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.layout import BOARD_THICKNESS_M, MAT_THICKNESS_M, arrange_bodies
 from sim2cam.randomize.lights import make_environment
 from sim2cam.randomize.materials import get_surface_image, make_material
@@ -33,9 +35,9 @@ from sim2cam.scene.lens_effects import (
     LensEffects,
 )
 from sim2cam.scene.material import Material, Texture
+from sim2cam.scene.parameters import read_parameters
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
-from sim2cam.scene.shape import Cuboid, Ground
 
 Part = TypeVar("Part")
 
@@ -46,11 +48,11 @@ _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
 _NEUTRAL_CONTACT = 1.0  # contact coefficients multiply, so the body on top decides
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
-_NUMBER_TYPES: Mapping[str, Callable[[Any], int | float]] = {"int": int, "float": float}
 
 
 def build_scene(
     factors: FactorValues,
+    domain: Domain,
     width: int,
     height: int,
     assets: Sequence[AssetInfo] = (),
@@ -61,12 +63,13 @@ def build_scene(
 
     Args:
         factors: sampled values.
+        domain: domain with the kinds of its objects.
         width, height: image size of the cameras in pixels.
         assets: available objects from files.
         skies, surface_images: available environment maps and texture images.
     """
     factors = replace(factors, surface_images={facts.name: facts for facts in surface_images})
-    placeables = make_placeables(factors, assets)
+    placeables = make_placeables(factors, domain, assets)
     loose = arrange_bodies(placeables, factors, _compute_half_extents(factors))
     fixtures = (fixture.body for fixture in placeables.fixtures)
     bodies = (
@@ -191,7 +194,9 @@ def _make_camera(
     reference_m, reference_px = _get_reference_length(factors, path, length_m)
     distance = focal_px * reference_m / (reference_px * width / _REFERENCE_WIDTH_PX)
     tilt, azimuth = factors.get_float(f"{path}/tilt_rad"), factors.get_float(f"{path}/azimuth_rad")
-    x, y, _ = compute_position(factors, path, "aim_radius", "aim_angle_rad")
+    x, y, _ = compute_position(
+        factors, factors.get_float(f"{path}/aim_radius"), factors.get_float(f"{path}/aim_angle_rad")
+    )
     z = factors.get_float_or(f"{path}/aim_height_m", 0.0)
     radius = distance * math.sin(tilt)
     eye = (
@@ -206,7 +211,7 @@ def _make_camera(
         height=height,
         lens=_make_lens(factors, view, focal_px, width, height),
         sensor=_make_sensor(factors, view),
-        shutter=_make_shutter(factors, view),
+        shutter=_make_part(factors, f"shutter/{view}", Shutter),
         twist=_make_twist(factors, view, pose),
         depth_camera=_make_depth_camera(factors, view),
         baseline_m=_get_baseline_m(factors, view),
@@ -219,13 +224,6 @@ def _get_reference_length(factors: FactorValues, path: str, length_m: float) -> 
     if f"{path}/die_px" in factors.values:
         return _REFERENCE_DIE_M, factors.get_float(f"{path}/die_px")
     return length_m, factors.get_float(f"{path}/object_px")
-
-
-def _make_shutter(factors: FactorValues, view: int) -> Shutter | None:
-    path = f"shutter/{view}"
-    if not factors.has_group(path):
-        return None
-    return Shutter(factors.get_float(f"{path}/exposure_s"), factors.get_float(f"{path}/readout_s"))
 
 
 def _make_twist(factors: FactorValues, view: int, pose: Pose) -> Twist | None:
@@ -248,38 +246,23 @@ def _make_depth_camera(factors: FactorValues, view: int) -> AnyDepthCamera | Non
     path = f"depth_camera/{view}"
     if not factors.has_group(path):
         return None
-    return _make_part(factors, path, DEPTH_CAMERA_TYPES[factors.get_str(f"{path}/kind")])
+    return factors.read(DEPTH_CAMERA_TYPES[factors.get_str(f"{path}/kind")], path)
 
 
-def _collect_fields(factors: FactorValues, path: str, part_type: type[Any]) -> dict[str, Any]:
-    """Return the sampled values of a camera component by field name."""
-    values: dict[str, Any] = {}
-    for field in fields(part_type):
-        value = factors.values.get(f"{path}/{field.name}")
-        if value is not None:
-            number_type = _NUMBER_TYPES.get(str(field.type))
-            values[field.name] = number_type(value) if number_type else value
-    return values
-
-
-def _make_part(factors: FactorValues, path: str, part_type: type[Part]) -> Part:
-    """Return a camera component with the sampled values; others keep their defaults."""
-    return part_type(**_collect_fields(factors, path, part_type))
-
-
-def _make_optional_part(factors: FactorValues, path: str, part_type: type[Part]) -> Part | None:
-    return _make_part(factors, path, part_type) if factors.has_group(path) else None
+def _make_part(factors: FactorValues, path: str, part_type: type[Part]) -> Part | None:
+    """Return a camera component with the sampled values; None if its group is absent."""
+    return factors.read(part_type, path) if factors.has_group(path) else None
 
 
 def _make_glass(factors: FactorValues, view: int, distance_m: float) -> LensEffects | None:
     """Return the lens effects of a camera with this look-at distance; None without any."""
     effects = LensEffects(
         defocus=_make_defocus(factors, view, distance_m),
-        lateral_color=_make_optional_part(factors, f"lateral_color/{view}", LateralColor),
-        field_blur=_make_optional_part(factors, f"field_blur/{view}", FieldBlur),
-        glare=_make_optional_part(factors, f"glare/{view}", Glare),
-        dirt=_make_optional_part(factors, f"dirt/{view}", Dirt),
-        droplets=_make_optional_part(factors, f"droplets/{view}", Droplets),
+        lateral_color=_make_part(factors, f"lateral_color/{view}", LateralColor),
+        field_blur=_make_part(factors, f"field_blur/{view}", FieldBlur),
+        glare=_make_part(factors, f"glare/{view}", Glare),
+        dirt=_make_part(factors, f"dirt/{view}", Dirt),
+        droplets=_make_part(factors, f"droplets/{view}", Droplets),
     )
     return None if effects == LensEffects() else effects
 
@@ -323,10 +306,15 @@ _DISTORTION_COEFFICIENTS = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1"
 
 
 def _make_sensor(factors: FactorValues, view: int) -> Sensor:
-    return Sensor(
-        **_collect_fields(factors, f"exposure/{view}", Sensor),
-        **_collect_fields(factors, f"sensor/{view}", Sensor),
-        mosaic=_make_optional_part(factors, f"mosaic/{view}", Mosaic),
-        processing=_make_optional_part(factors, f"processing/{view}", Processing),
-        automatics=_make_optional_part(factors, f"automatics/{view}", Automatics),
+    groups = (f"exposure/{view}/", f"sensor/{view}/")
+    values = {
+        f"sensor/{path.rpartition('/')[2]}": value
+        for path, value in factors.values.items()
+        if path.startswith(groups)
+    }
+    return replace(
+        read_parameters(Sensor, values, "sensor"),
+        mosaic=_make_part(factors, f"mosaic/{view}", Mosaic),
+        processing=_make_part(factors, f"processing/{view}", Processing),
+        automatics=_make_part(factors, f"automatics/{view}", Automatics),
     )

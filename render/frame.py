@@ -30,17 +30,12 @@ from sim2cam.render.meshes.mesh import compute_extent
 from sim2cam.render.optics.haze import apply_haze
 from sim2cam.render.optics.lens_effects import apply_lens_effects
 from sim2cam.render.optics.shutter import ExposureResult, expose, render_ground_truth
-from sim2cam.render.physics.simulation import find_upward_face
 from sim2cam.render.rasterizer import Rasterizer, assign_label_ids, convert_to_instance_ids
 from sim2cam.render.sensor.auto_exposure import AutoSettings, PreviousSettings
 from sim2cam.render.sensor.sensor import CapturedImage, capture_image
 from sim2cam.scene.camera import Camera
-from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.light import Haze
-from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import CARD_BACK, Block, Board, Card, Die, MeshFile
-from sim2cam.scene.twisty import TwistyCube
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")
 FLOW_CHANNELS: tuple[ChannelName, ...] = ("flow_backward", "flow_forward")
@@ -304,7 +299,7 @@ def _annotate_body(
     area = int(visible.sum())
     twist = body.get_motion().twist
     return ObjectLabel(
-        category=get_category(body),
+        category=body.get_category(),
         box_xyxy=(box[0] + x0, box[1] + y0, box[2] + x0, box[3] + y0),
         area_px=area,
         box_amodal_xyxy=amodal_box,
@@ -315,19 +310,3 @@ def _annotate_body(
         twist=None if twist == ZERO_TWIST else twist.express_in(camera.pose),
         truncation=compute_truncation(body, camera, amodal_box),
     )
-
-
-def get_category(body: Body) -> str:
-    """Return the category of a body in its pose; that of a die is the face on top."""
-    match body.asset:
-        case Die():
-            return find_upward_face(body.asset, body.pose)[0]
-        case MeshFile() | Block() | TwistyCube() | Tin() | Carton() | Bolt() | Nut():
-            return body.asset.category
-        case Board():
-            return body.asset.pattern
-        case Card():
-            faces_up = body.pose.rotation().apply((0.0, 0.0, 1.0))[2] > 0
-            return body.asset.face if faces_up else CARD_BACK
-        case _:
-            return body.asset.kind

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.scene.shape import MARKER_COUNTS, Board
+from sim2cam.objects.board import MARKER_COUNTS, Board
 
 Floats = NDArray[np.float64]
 Grey = NDArray[np.uint8]

@@ -46,8 +46,8 @@ from sim2cam.adapt.calibration.sensor import (
 )
 from sim2cam.adapt.calibration.shutter import estimate_shutter
 from sim2cam.errors import LensError
+from sim2cam.objects.board import Board
 from sim2cam.scene.sensor import Sensor, Subsampling
-from sim2cam.scene.shape import Board
 
 Floats = NDArray[np.float64]
 SensorSamples = dict[str, tuple[float, ...]]

@@ -39,7 +39,7 @@ from sim2cam.adapt.calibration.photo_measurements import (
     split_by_orientation,
 )
 from sim2cam.errors import LensError, UsageError
-from sim2cam.scene.shape import Board
+from sim2cam.objects.board import Board
 
 Floats = NDArray[np.float64]
 

@@ -40,7 +40,7 @@ from sim2cam.data.photo_folder import scan_photo_folder
 from sim2cam.data.real_images import is_photo_folder, read_real_images
 from sim2cam.errors import InputError
 from sim2cam.images import ImageHeader
-from sim2cam.scene.shape import Board
+from sim2cam.objects.board import Board
 
 Floats = NDArray[np.float64]
 

@@ -17,6 +17,8 @@ from sim2cam.engines.silence import silent_output
 from sim2cam.errors import BackendError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.objects.primitives import Ground
+from sim2cam.objects.solid import Solid
 from sim2cam.render.backends.silhouette import rasterize_silhouette
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
 from sim2cam.render.lighting.beams import Beam, find_ground_color, fit_shadow_view, make_beams
@@ -31,7 +33,6 @@ from sim2cam.render.rasterizer import (
     count_amodal_words,
 )
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Ground
 from sim2cam.surfaces.finish import has_relief_or_wear
 
 Floats = NDArray[np.float32]
@@ -411,9 +412,8 @@ def _compute_normals(points: Floats, slopes: Floats) -> Floats:
 def _get_material_values(body: Body) -> tuple[float, float, float, float]:
     """Return roughness, specular, metalness and emission of a body."""
     material = body.material
-    metallic = (
-        0.0 if body.asset.kind == "tin" else material.metallic
-    )  # its printed label covers most of it
+    is_coated = isinstance(body.asset, Solid) and body.asset.make_coating_mask() is not None
+    metallic = 0.0 if is_coated else material.metallic  # the print covers most of it
     return material.roughness, material.specular, metallic, material.emission
 
 

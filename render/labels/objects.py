@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sim2cam.data.sample import Keypoint, ObjectLabel, Occlusion
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.geometry.run_length import RleMask
+from sim2cam.objects.solid import Solid
 from sim2cam.render.gbuffer import decode_amodal_mask
 from sim2cam.render.labels.ground_truth import (
     ProjectedPoint,
@@ -22,8 +23,7 @@ from sim2cam.render.labels.ground_truth import (
 )
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.rasterizer import assign_label_ids
-from sim2cam.scene.shape import Asset, Board, MeshFile
-from sim2cam.scene.symmetry import get_keypoints
+from sim2cam.scene.shape import MeshFile, Shape
 
 ObjectLabels = Sequence[ObjectLabel]
 
@@ -62,7 +62,7 @@ def add_keypoints(labels: ObjectLabels, view: RenderedView) -> tuple[ObjectLabel
     labelled = []
     for label in labels:
         body = bodies[names[label.instance_id or 0]]
-        points = get_keypoints(body.asset)
+        points = body.asset.get_keypoints()
         tracks = project_body_points(
             np.array(list(points.values())).reshape(-1, 3), body.name, view
         )
@@ -94,13 +94,12 @@ def find_occlusions(
 
 
 @functools.lru_cache(maxsize=1024)
-def _compute_keypoint_normals(asset: Asset) -> dict[str, Vec3]:
-    """Return the surface normal at each keypoint of an asset, in its own frame."""
-    points = get_keypoints(asset)
-    if isinstance(asset, Board):
-        return dict.fromkeys(points, (0.0, 0.0, 1.0))
-    if not isinstance(asset, MeshFile) or not points:
-        return points  # normals point away from the origin
+def _compute_keypoint_normals(asset: Shape) -> dict[str, Vec3]:
+    """Return the surface normal at each keypoint of a shape, in its own frame."""
+    points = asset.get_keypoints()
+    if isinstance(asset, Solid):
+        return asset.get_keypoint_normals()
+    assert isinstance(asset, MeshFile)
     from trimesh.triangles import closest_point
 
     mesh = build_mesh(asset)

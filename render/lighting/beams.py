@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from sim2cam.assets import environment_map
 from sim2cam.geometry.sphere_points import GOLDEN_ANGLE_RAD, make_fibonacci_directions
+from sim2cam.objects.primitives import Cuboid, Ground
 from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Cuboid, Ground
 
 Floats = NDArray[np.float64]
 

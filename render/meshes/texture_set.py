@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.assets.finish import compute_file_maps
 from sim2cam.assets.mesh import load_content
-from sim2cam.render.meshes.atlas import ATLAS_SPECS, build_atlas_maps
+from sim2cam.images import SRGB_TO_LINEAR
+from sim2cam.objects.primitives import Cuboid, Ground
+from sim2cam.objects.solid import Solid
 from sim2cam.render.meshes.mesh import compute_extent
 from sim2cam.scene.decal import Decal
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body
-from sim2cam.scene.shape import (
-    Asset,
-    Block,
-    Cuboid,
-    Cylinder,
-    Ground,
-    MeshFile,
-    Sphere,
+from sim2cam.scene.shape import MeshFile, Shape
+from sim2cam.surfaces.finish import (
+    PRINT_ROUGHNESS,
+    MaterialMaps,
+    apply_decals,
+    apply_wear,
+    build_material_maps,
+    compute_relief_slopes,
+    has_relief_or_wear,
 )
-from sim2cam.surfaces.finish import MaterialMaps, build_material_maps, has_relief_or_wear
 from sim2cam.surfaces.textures import MAX_REPEAT_M, get_photo_size_m, is_photo, render_plane_texture
+from sim2cam.surfaces.uv_charts import PlanarTexels
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -47,25 +53,24 @@ class TextureSet:
     roughness_metallic: NDArray[np.uint8] | None = None
 
 
-TextureSetKey = tuple[Asset, Material | Texture, tuple[Decal, ...] | None]
+TextureSetKey = tuple[Shape, Material | Texture, tuple[Decal, ...] | None]
 
 
 def make_texture_set_key(body: Body) -> TextureSetKey:
     """Return the cache key of a body's textures."""
-    material = body.material
-    is_metal_tin = body.asset.kind == "tin" and material.metallic > 0
-    needs_material = has_relief_or_wear(material) or is_metal_tin or body.decals
-    return body.asset, material if needs_material else material.texture, body.decals
+    needs_material = _needs_material_maps(body) or body.decals
+    return body.asset, body.material if needs_material else body.material.texture, body.decals
 
 
 def build_texture_set(body: Body) -> TextureSet:
     """Return the textures of a body."""
     asset, texture = body.asset, body.material.texture
-    if asset.kind in ATLAS_SPECS:
-        maps = build_atlas_maps(asset, body.material, body.decals or ())
-        if maps is None:
-            return TextureSet(*ATLAS_SPECS[asset.kind].render_maps(asset, texture), 1.0)
-        return _encode_texture_set(maps, 1.0)
+    if isinstance(asset, Solid) and asset.has_atlas:
+        if _needs_material_maps(body) or body.decals:
+            return _encode_texture_set(
+                build_atlas_maps(asset, body.material, body.decals or ()), 1.0
+            )
+        return TextureSet(*asset.render_maps(texture), 1.0)
     if isinstance(asset, MeshFile):
         colors = load_content(asset).colors
         if colors is not None and has_relief_or_wear(body.material):
@@ -85,6 +90,54 @@ def build_texture_set(body: Body) -> TextureSet:
     )
 
 
+def build_atlas_maps(
+    solid: Solid, material: Material, decals: Sequence[Decal] = ()
+) -> MaterialMaps:
+    """Return the material maps of a solid with an atlas, worn and with decals."""
+    colors, normals = solid.render_maps(material.texture)
+    shape = colors.shape[:2]
+    coating = solid.make_coating_mask() if material.metallic > 0 else None
+    coated = np.zeros(shape, bool) if coating is None else coating
+    maps = MaterialMaps(
+        SRGB_TO_LINEAR[colors].astype(np.float64),
+        np.where(coated, PRINT_ROUGHNESS, material.roughness),
+        np.where(coated, 0.0, material.metallic),
+        np.zeros((*shape, 2)) if normals is None else _compute_slopes(normals),
+    )
+    texels = solid.compute_texels()
+    if texels is None:
+        return maps
+    panels, slopes = solid.make_panels(), maps.slopes.copy()
+    for panel in solid.make_relief_panels():
+        slopes[panel.window] += compute_relief_slopes(material, panel.plane.points, panel.plane)
+    maps = replace(maps, slopes=slopes)
+    if decals:
+        maps = apply_decals(maps, decals, panels, solid.make_print_mask())
+    if material.wear is not None:
+        texel_m, edge_m = texels
+        maps = apply_wear(maps, material.wear, PlanarTexels(edge_m.shape, texel_m), edge_m)
+    slopes = maps.slopes.copy()
+    for panel in panels:
+        if not panel.is_bottom_up:  # the bitangent points up
+            slopes[panel.window][..., 1] *= -1
+    return replace(maps, slopes=slopes)
+
+
+def _needs_material_maps(body: Body) -> bool:
+    """Return whether the textures of a body depend on more than its colours, apart from decals."""
+    is_coated_metal = (
+        body.material.metallic > 0
+        and isinstance(body.asset, Solid)
+        and body.asset.make_coating_mask() is not None
+    )
+    return has_relief_or_wear(body.material) or is_coated_metal
+
+
+def _compute_slopes(normals: NDArray[np.uint8]) -> Floats:
+    x, y, z = np.moveaxis(normals / 127.5 - 1.0, -1, 0)
+    return np.stack([-x / z, -y / z], axis=-1)
+
+
 def _encode_texture_set(maps: MaterialMaps, uv_scale: float, uv_offset: float = 0.0) -> TextureSet:
     colors, normals, roughness_metallic = maps.encode()
     return TextureSet(colors, normals, uv_scale, uv_offset, roughness_metallic)
@@ -93,22 +146,14 @@ def _encode_texture_set(maps: MaterialMaps, uv_scale: float, uv_offset: float = 
 def _compute_span_m(body: Body) -> float:
     """Return the side in metres that a planar texture covers."""
     asset, texture = body.asset, body.material.texture
-    match asset:
-        case Ground() if is_photo(texture):
-            return max(get_photo_size_m(texture))
-        case Cuboid() if body.decals:  # decals must not repeat
-            return max(asset.size_m)
-        case Ground() if body.decals:  # decals must not repeat near the centre
-            return 2 * MAX_REPEAT_M
-        case Sphere():
-            longest = 2 * asset.radius_m
-        case Cuboid() | Block():
-            longest = max(asset.size_m)
-        case Cylinder():
-            longest = max(2 * asset.radius_m, asset.height_m)
-        case Ground():
-            longest = asset.side_m
-        case _:
-            low, high = compute_extent(asset)
-            longest = float(np.subtract(high, low).max())
-    return min(longest, MAX_REPEAT_M)
+    if isinstance(asset, Ground) and is_photo(texture):
+        return max(get_photo_size_m(texture))
+    if isinstance(asset, Cuboid) and body.decals:  # decals must not repeat
+        return max(asset.size_m)
+    if isinstance(asset, Ground) and body.decals:  # decals must not repeat near the centre
+        return 2 * MAX_REPEAT_M
+    span_m = asset.get_texture_span_m() if isinstance(asset, Solid) else None
+    if span_m is None:
+        low, high = compute_extent(asset)
+        span_m = float(np.subtract(high, low).max())
+    return min(span_m, MAX_REPEAT_M)

@@ -14,11 +14,10 @@ import numpy as np
 from sim2cam.assets.mesh import build_collider
 from sim2cam.geometry.inertia import compute_principal_axes, compute_solid_pseudo_inertia
 from sim2cam.geometry.poses import Pose, Vec3, vec3
+from sim2cam.objects.solid import Solid
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.physics.colliders import CompoundAsset
-from sim2cam.scene.packages import Tin
 from sim2cam.scene.scene import Body
-from sim2cam.scene.shape import Asset, Cylinder, MeshFile, Sphere
+from sim2cam.scene.shape import MeshFile, Shape
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,8 @@ def compute_inertial_frame(body: Body) -> InertialFrame:
     ``mass_offset_m`` moves the centre of mass; the moments about it do not change.
     """
     offset = np.array(body.mass_offset_m)
-    if body.is_fixed or not (offset.any() or isinstance(body.asset, CompoundAsset | MeshFile)):
+    has_own_moments = isinstance(body.asset, Solid) and not body.asset.is_compound
+    if body.is_fixed or (has_own_moments and not offset.any()):
         return InertialFrame(Pose(), None)
     uniform = _compute_uniform_frame(body.asset)
     position_m = vec3(uniform.frame.position_m + offset)
@@ -49,18 +49,14 @@ def compute_inertial_frame(body: Body) -> InertialFrame:
 
 
 @functools.lru_cache(maxsize=256)
-def _compute_uniform_frame(asset: Asset) -> InertialFrame:
+def _compute_uniform_frame(asset: Shape) -> InertialFrame:
     """Return the inertial frame of an asset of uniform density, or that of its file."""
-    match asset:
-        case MeshFile():
-            return InertialFrame(*compute_principal_axes(build_collider(asset).inertia))
-        case Sphere():
-            moment = 0.4 * asset.radius_m**2
-            return InertialFrame(Pose(), (moment, moment, moment))
-        case Cylinder() | Tin():
-            transverse = (3 * asset.radius_m**2 + asset.height_m**2) / 12
-            return InertialFrame(Pose(), (transverse, transverse, asset.radius_m**2 / 2))
-        case _:
-            mesh = build_mesh(asset)
-            triangles = np.asarray(mesh.vertices_m, np.float64)[mesh.faces]
-            return InertialFrame(*compute_principal_axes(compute_solid_pseudo_inertia(triangles)))
+    if isinstance(asset, MeshFile):
+        return InertialFrame(*compute_principal_axes(build_collider(asset).inertia))
+    assert isinstance(asset, Solid)
+    moments = asset.compute_specific_moments_m2()
+    if moments is not None:
+        return InertialFrame(Pose(), moments)
+    mesh = build_mesh(asset)
+    triangles = np.asarray(mesh.vertices_m, np.float64)[mesh.faces]
+    return InertialFrame(*compute_principal_axes(compute_solid_pseudo_inertia(triangles)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,19 +14,15 @@ from numpy.typing import NDArray
 from sim2cam.assets.mesh import build_collider
 from sim2cam.errors import SpecError
 from sim2cam.geometry.motion import RigidMotion
-from sim2cam.geometry.poses import Pose
+from sim2cam.objects.primitives import GROUND_DEPTH_M, Ground
+from sim2cam.objects.solid import Solid
 from sim2cam.render.meshes.mesh import compute_extent
 from sim2cam.render.physics.bullet import SCALE
-from sim2cam.render.physics.colliders import (
-    CompoundAsset,
-    build_collision_parts,
-    compute_part_thickness_m,
-)
 from sim2cam.render.physics.contacts import Contact, collect_contacts, compute_energies
 from sim2cam.render.physics.trajectory import STEP_S, MotionRecording, apply_motion
-from sim2cam.render.physics.world import GRAVITY_M_S2, GROUND_DEPTH_M, build_world, read_motion
+from sim2cam.render.physics.world import GRAVITY_M_S2, build_world, read_motion
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Asset, Die, Ground, MeshFile
+from sim2cam.scene.shape import MeshFile, Shape
 
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
@@ -258,14 +254,6 @@ def _release_bodies(friction_scale: float, scene: Scene) -> _ReleaseResult:
     return _ReleaseResult(max(drifts_m, default=0.0), after)
 
 
-def find_upward_face(die: Die, pose: Pose) -> tuple[str, float]:
-    """Return the value of the upper face of a die, and its angle to the vertical in radians."""
-    faces = die.get_face_normals()
-    ups = pose.rotation().apply(np.array(list(faces.values())))[:, 2]
-    best = int(np.argmax(ups))
-    return list(faces)[best], float(math.acos(min(1.0, ups[best])))
-
-
 def _make_certificate(run: _SettlingRun, drift_m: float) -> PhysicsCertificate:
     rejection, energies = _find_rejection(run), run.energies_j
     if rejection is None and drift_m > MAX_DRIFT_M:
@@ -292,7 +280,7 @@ def _find_rejection(run: _SettlingRun) -> str | None:
             speed >= MAX_REST_SPEED_M_S
         ),
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
-        f"a die leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
+        f"a labelled body leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
         f"a labelled body ended {distance_m:.1f} m away": distance_m > _MAX_TARGET_DISTANCE_M,
     }
     applicable = (reason for reason, holds in reasons.items() if holds)
@@ -305,15 +293,13 @@ def _measure_penetration_m(run: _SettlingRun) -> float:
 
 def _measure_tilt_rad(scene: Scene) -> float:
     return max(
-        (find_upward_face(die, body.pose)[1] for body, die in _find_target_dice(scene)), default=0.0
+        (
+            body.asset.compute_tilt_rad(body.pose)
+            for body in scene.bodies
+            if body.is_target and isinstance(body.asset, Solid)
+        ),
+        default=0.0,
     )
-
-
-def _find_target_dice(scene: Scene) -> Iterator[tuple[Body, Die]]:
-    """Yield labelled dice with their assets."""
-    for body in scene.bodies:
-        if isinstance(body.asset, Die) and body.is_target:
-            yield body, body.asset
 
 
 def _find_body_below_table(scene: Scene) -> str | None:
@@ -359,14 +345,14 @@ def _compute_min_thickness_m(scene: Scene) -> float:
     return (moving_m + min((other_m for other_m, _ in thicknesses), default=math.inf)) / 2
 
 
-def _compute_thickness_m(asset: Asset) -> float:
+def _compute_thickness_m(asset: Shape) -> float:
     """Return the smallest extent of a shape, or of its thinnest part."""
     if isinstance(asset, Ground):
         return GROUND_DEPTH_M
     if isinstance(asset, MeshFile):
         return _compute_mesh_thickness_m(asset)
-    if isinstance(asset, CompoundAsset):
-        return min(compute_part_thickness_m(part) for part in build_collision_parts(asset))
+    if isinstance(asset, Solid) and asset.is_compound:
+        return min(part.thickness_m for part in asset.build_collider())
     low, high = compute_extent(asset)
     return float(np.subtract(high, low).min())
 

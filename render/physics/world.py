@@ -15,39 +15,19 @@ from sim2cam.assets.decomposition import format_parts_obj
 from sim2cam.assets.mesh import build_collider
 from sim2cam.geometry.motion import RigidMotion, Twist
 from sim2cam.geometry.poses import Pose, Quaternion, quaternion, vec3
+from sim2cam.objects.solid import Solid
 from sim2cam.render.physics.bullet import SCALE, reset_world
-from sim2cam.render.physics.colliders import CompoundAsset, create_compound_shapes
+from sim2cam.render.physics.colliders import create_collision_shapes
 from sim2cam.render.physics.inertia import compute_inertial_frame
 from sim2cam.render.physics.trajectory import STEP_S
-from sim2cam.scene.packages import Carton, Sheet, Tin
 from sim2cam.scene.scene import Body
-from sim2cam.scene.shape import (
-    Asset,
-    Block,
-    Board,
-    Card,
-    Cuboid,
-    Cylinder,
-    Die,
-    Ground,
-    MeshFile,
-    Sphere,
-)
+from sim2cam.scene.shape import MeshFile
 
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
 
 GRAVITY_M_S2 = 9.81
-GROUND_DEPTH_M = 0.5
-ROLLING_FRICTION_M = {
-    "cylinder": 5e-4,
-    "tin": 5e-4,
-    "bolt": 5e-4,
-    "tubes": 5e-4,
-    "sphere": 2e-3,
-    "mesh": 2e-3,
-}
-"""Rolling friction by kind of asset; on flat faces it makes bodies jitter."""
+_FILE_ROLLING_FRICTION_M = 2e-3  # of mesh files
 _SOLVER_ITERATIONS = 300  # per substep
 _RESTITUTION_MIN_SPEED_M_S = (
     0.1  # slower impacts do not bounce; gravity alone adds 0.04 m/s per step
@@ -74,10 +54,11 @@ def build_world(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[in
 
 def _add_body(client: BulletClient, body: Body) -> list[int]:
     """Return the Bullet handles of a body; moving bodies have one."""
-    if isinstance(body.asset, CompoundAsset):
-        shapes = create_compound_shapes(client, body.asset, is_fixed=body.is_fixed)
+    if isinstance(body.asset, Solid):
+        shapes = create_collision_shapes(client, body.asset, is_fixed=body.is_fixed)
     else:
-        shapes = [_create_collision_shape(client, body.asset)]
+        assert isinstance(body.asset, MeshFile)
+        shapes = [_create_mesh_shape(client, body.asset)]
     return [_add_multibody(client, body, shape) for shape in shapes]
 
 
@@ -94,7 +75,10 @@ def _add_multibody(client: BulletClient, body: Body, shape: int) -> int:
     if inertial.specific_moments_m2 is not None:
         moments = np.multiply(inertial.specific_moments_m2, mass_kg * SCALE**2).tolist()
         client.changeDynamics(handle, -1, mass=mass_kg, localInertiaDiagonal=moments)
-    rolling = ROLLING_FRICTION_M.get(body.asset.kind, 0.0) * SCALE
+    rolling_m = _FILE_ROLLING_FRICTION_M
+    if isinstance(body.asset, Solid):
+        rolling_m = body.asset.rolling_friction_m
+    rolling = rolling_m * SCALE
     client.changeDynamics(
         handle, -1, lateralFriction=body.friction, restitution=body.restitution,
         rollingFriction=rolling, spinningFriction=rolling, linearDamping=body.drag, angularDamping=body.spin_drag,
@@ -110,34 +94,6 @@ def _convert_pose(pose: Pose) -> tuple[list[float], Quaternion]:
     """Convert a pose to Bullet units and quaternion order xyzw."""
     w, x, y, z = pose.rotation_wxyz
     return np.multiply(pose.position_m, SCALE).tolist(), (x, y, z, w)
-
-
-def _create_collision_shape(client: BulletClient, asset: Asset) -> int:
-    """Create the collision shape of an asset, in its own frame."""
-    match asset:
-        case Die():  # a cube: rounding changes the path, not the rest pose, and cubes rest without jitter
-            shape = client.createCollisionShape(
-                client.GEOM_BOX, halfExtents=[asset.edge_m * SCALE / 2] * 3
-            )
-        # rounded edges and corners are ignored, as for dice
-        case Cuboid() | Block() | Board() | Card() | Carton() | Sheet():
-            sides = np.multiply(asset.size_m, SCALE / 2).tolist()
-            shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides)
-        case Cylinder() | Tin():
-            radius, height = asset.radius_m * SCALE, asset.height_m * SCALE
-            shape = client.createCollisionShape(client.GEOM_CYLINDER, radius=radius, height=height)
-        case Sphere():
-            shape = client.createCollisionShape(client.GEOM_SPHERE, radius=asset.radius_m * SCALE)
-        case Ground():
-            half = asset.side_m * SCALE / 2
-            shape = client.createCollisionShape(
-                client.GEOM_BOX,
-                halfExtents=[half, half, GROUND_DEPTH_M * SCALE],
-                collisionFramePosition=[0, 0, -GROUND_DEPTH_M * SCALE],
-            )
-        case MeshFile():
-            shape = _create_mesh_shape(client, asset)
-    return int(shape)
 
 
 def _create_mesh_shape(client: BulletClient, asset: MeshFile) -> int:

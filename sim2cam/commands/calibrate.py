@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sim2cam.adapt.calibration.detector_drift import DetectorMonitor
     from sim2cam.adapt.calibration.drift import DriftReport
     from sim2cam.adapt.calibration.parameter_changes import ParameterShift
-    from sim2cam.scene.shape import Board
+    from sim2cam.objects.board import Board
 
 _MonitorWeights = Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")]
 _BoardText = Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")]
@@ -112,7 +112,7 @@ def _load_monitor(weights: Path | None) -> DetectorMonitor | None:
 
 
 def _parse_board(text: str) -> Board:
-    from sim2cam.scene.shape import Board
+    from sim2cam.objects.board import Board
 
     try:
         pattern, size, dictionary, share = text.split(":")

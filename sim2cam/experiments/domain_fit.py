@@ -41,7 +41,7 @@ from sim2cam.metrics.two_sample import (
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.randomize.distributions import Distribution, to_toml
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.domain_ranges import FactorRange, find_ranges, replace_distributions
+from sim2cam.randomize.domain_ranges import FactorRange, find_ranges
 from sim2cam.scene.image_formation import FormationStage
 from sim2cam.seeds import derive_rng
 
@@ -265,7 +265,7 @@ def fit_domain(
             for factor_range, estimate in zip(ranges, estimates, strict=True)
         ),
         measure_held_out(domain),
-        measure_held_out(replace_distributions(domain, changed)),
+        measure_held_out(domain.replace_factors(changed)),
         trials,
         changed,
         tuple(held_out.tolist()),
@@ -319,7 +319,7 @@ def measure_fitted_gap(
     Raises:
         SceneError: if a scene does not come to rest.
     """
-    fitted = replace(recipe, domain=replace_distributions(recipe.domain, fit.distributions))
+    fitted = replace(recipe, domain=recipe.domain.replace_factors(fit.distributions))
     held_out = replace(captures, samples=tuple(captures.samples[i] for i in fit.held_out))
     (stage_gaps,) = measure_stage_gaps(
         [fitted], held_out, count=GAP_SCENES, seed=options.seed + 1, workers=options.workers,
@@ -395,7 +395,7 @@ def _run_trials(
     )
 
     def compute_cost(parameters: Mapping[str, float]) -> tuple[float, Mapping[str, Any]]:
-        domain = replace_distributions(problem.domain, problem.build_distributions(parameters))
+        domain = problem.domain.replace_factors(problem.build_distributions(parameters))
         try:
             features = sample_features(domain, options.seed, options.count).features
         except SceneError as error:  # other ranges may still work

@@ -17,8 +17,8 @@ from sim2cam.data.sample import Sample
 from sim2cam.pipeline.scene_records import read_scene_record
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.rasterizer import assign_label_ids
-from sim2cam.scene.shape import Asset, MeshFile
-from sim2cam.scene.symmetry import Symmetries, get_symmetries
+from sim2cam.scene.shape import MeshFile, Shape
+from sim2cam.scene.symmetry import Symmetries
 
 _SYMMETRIES_ADAPTER: TypeAdapter[Symmetries] = TypeAdapter(Symmetries)
 
@@ -31,7 +31,7 @@ def create_recorded_models() -> ModelSource:
     return ModelSource(_find_assets, _build_model)
 
 
-def _find_assets(sample: Sample) -> Mapping[int, Asset]:
+def _find_assets(sample: Sample) -> Mapping[int, Shape]:
     """Return the assets of a sample's objects by ``instance_id``; empty without a scene record."""
     if "ids" not in sample.channels:
         return {}
@@ -53,14 +53,14 @@ def _index_scenes(root: Path) -> Mapping[Path, int]:
 
 
 @functools.lru_cache(maxsize=32)
-def _read_scene_assets(path: Path, index: int) -> Mapping[int, Asset]:
+def _read_scene_assets(path: Path, index: int) -> Mapping[int, Shape]:
     scene = read_scene_record(path, index).scene
     assets = {body.name: body.asset for body in scene.bodies}
     return {number: assets[name] for name, number in assign_label_ids(scene).items()}
 
 
-def _build_model(sample: Sample, asset: Asset) -> ObjectModel:
-    mesh, rgb, symmetries = build_mesh(asset), None, get_symmetries(asset)
+def _build_model(sample: Sample, asset: Shape) -> ObjectModel:
+    mesh, rgb, symmetries = build_mesh(asset), None, asset.get_symmetries()
     if isinstance(asset, MeshFile):
         rgb = _read_vertex_colors(asset)
         symmetries = _read_symmetries(sample.channels["ids"].parents[3], asset.path)

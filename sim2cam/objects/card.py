@@ -1,17 +1,42 @@
-"""Prints of playing cards: rank and suit on the face, a lattice on the back."""
+"""Playing cards, labelled by the side seen from above."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar, Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.scene.material import Color
-from sim2cam.scene.shape import Card
+from sim2cam.errors import SpecError, suggest_name
+from sim2cam.geometry.poses import Pose, Quaternion, Vec3
+from sim2cam.objects.kind import (
+    ContactFactors,
+    FlatFactors,
+    LabelClass,
+    ObjectInstance,
+    ObjectKind,
+    PossibleValues,
+)
+from sim2cam.objects.primitives import make_end_keypoints
+from sim2cam.objects.solid import TexelLayout, TextureMaps
+from sim2cam.scene import symmetry
+from sim2cam.scene.image_file import ImageFile
+from sim2cam.scene.material import Color, Texture, hsv_to_linear
+from sim2cam.scene.parameters import Between, Fraction, OneOf, check_sizes
+from sim2cam.surfaces.decals import Panel
+from sim2cam.surfaces.mesh import Mesh
+from sim2cam.surfaces.plate import (
+    build_plate,
+    compute_plate_texels,
+    make_plate_panels,
+    render_plate_maps,
+)
 from sim2cam.surfaces.printing import (
     InkPrint,
     downsample_coverage,
@@ -21,6 +46,19 @@ from sim2cam.surfaces.printing import (
 )
 
 Floats = NDArray[np.float64]
+
+CARD_FACES = tuple(
+    f"{rank}{suit}" for suit in "CDHS" for rank in ("A", *map(str, range(2, 11)), "J", "Q", "K")
+)
+"""Clubs, diamonds, hearts and spades, from ace to king."""
+CARD_BACK = "back"
+"""Category of a card that lies face down."""
+HALF_TURN_FACES = tuple(
+    face
+    for face in CARD_FACES
+    if face[:-1] in ("2", "4", "10") or (face[-1] == "D" and face[:-1] in "A35689")
+)
+"""Cards with a half-turn symmetry, without a central pip other than diamonds."""
 
 _TEXTURE_PX = 512
 _SUPERSAMPLING = 4  # drawn at this scale, then averaged
@@ -46,13 +84,163 @@ _PIP_POSITIONS["9"] = (
 _PIP_POSITIONS["10"] = (*_PIP_POSITIONS["9"][:-1], (_MIDDLE, 0.3), (_MIDDLE, 0.7))
 
 
-def make_card_prints(card: Card) -> tuple[InkPrint, InkPrint]:
-    """Return the prints of the face and the back of a card."""
-    aspect = card.size_m[1] / card.size_m[0]
-    ink = _RED if card.face[-1] in "DH" else _BLACK
-    return InkPrint(_draw_face(card.face, aspect), ink), InkPrint(
-        _draw_back(aspect), card.back_color
-    )
+@dataclass(frozen=True)
+class CardFactors(FlatFactors, ContactFactors):
+    """One playing card.
+
+    Attributes:
+        face: Rank and suit, as ``10H``.
+        face_down: Whether its back is up.
+        width_m, thickness_m: Width and thickness.
+        aspect: Height over width.
+        corner: Corner radius over width.
+        back_hue, back_saturation, back_value: Colour of the print on its back.
+        pictured: Whether to use images of the recipe's ``[pictures]``: the one named after the face
+            (``10H.jpg``) and, if present, ``back.jpg``.
+    """
+
+    face: Annotated[str, OneOf(CARD_FACES)]
+    face_down: bool
+    width_m: Annotated[float, Between(0.01, 1)]
+    aspect: Annotated[float, Between(0.2, 5)]
+    thickness_m: Annotated[float, Between(2e-4, 0.1)]
+    corner: Annotated[float, Between(0.005, 0.4)]
+    back_hue: float
+    back_saturation: Fraction
+    back_value: Fraction
+    pictured: bool = False
+
+    def compute_rotation(self) -> Quaternion:
+        """Return the rotation; a card that lies face down makes half a turn about its y axis first."""
+        w, x, y, z = super().compute_rotation()
+        return (-y, -z, w, x) if self.face_down else (w, x, y, z)
+
+
+@dataclass(frozen=True)
+class Card(ObjectKind):
+    """A playing card, face at +z, top at +y; its category is the side seen from above.
+
+    Attributes:
+        face: One of ``CARD_FACES``: rank and suit, as ``10H`` for the ten of hearts.
+        size_m: Width, height, thickness.
+        corner_radius_m: Radius of the corners.
+        back_color: Linear RGB of the print on the back.
+        face_image, back_image: Images instead of the print, stretched to fit.
+    """
+
+    factors_type: ClassVar[type[Any]] = CardFactors
+    derived_factors: ClassVar[Mapping[str, tuple[str, Callable[[str], str]]]] = {
+        "rank": ("face", lambda face: face[:-1]),
+        "suit": ("face", lambda face: face[-1]),
+    }
+    shape_symmetries: ClassVar[symmetry.Symmetries] = symmetry.CUBOID
+    side_count: ClassVar[int] = 2
+    has_atlas: ClassVar[bool] = True
+
+    face: str
+    size_m: Vec3
+    corner_radius_m: float
+    back_color: Color
+    face_image: ImageFile | None = None
+    back_image: ImageFile | None = None
+    kind: Literal["card"] = "card"
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "size_m", "corner_radius_m")
+        if self.face not in CARD_FACES:
+            raise SpecError(
+                f"there is no card '{self.face}'. {suggest_name(self.face, CARD_FACES)}."
+            )
+        if 2 * self.corner_radius_m >= min(self.size_m[:2]):
+            raise SpecError(
+                f"corners of {self.corner_radius_m} m do not fit a card of {self.size_m} m."
+            )
+
+    @classmethod
+    def from_instance(cls, instance: ObjectInstance[CardFactors]) -> Card:
+        """Return the card."""
+        factors = instance.factors
+        size = (factors.width_m, factors.width_m * factors.aspect, factors.thickness_m)
+        images = {PurePath(name).stem: facts.file for name, facts in instance.images.items()}
+        return cls(
+            factors.face,
+            size,
+            min(size[:2]) * factors.corner,
+            hsv_to_linear(factors.back_hue, factors.back_saturation, factors.back_value),
+            images[factors.face] if factors.pictured else None,
+            images.get(CARD_BACK) if factors.pictured else None,
+        )
+
+    @classmethod
+    def list_label_classes(cls, possible: PossibleValues) -> tuple[LabelClass, ...]:
+        """Return the cards with and without a half-turn symmetry; with the back if it can be seen."""
+        faces = set(map(str, possible("face")))
+        moves = (
+            possible(f"layout/{name}") != {0}
+            for name in ("drop_height_m", "speed_m_s", "spin_rad_s")
+        )
+        is_back_seen = True in possible("face_down") or possible("lean_rad") != {0} or any(moves)
+        back = {CARD_BACK} if is_back_seen else set()
+        return (
+            cls.make_label_class(faces - set(HALF_TURN_FACES) | back),
+            cls.make_label_class(faces & set(HALF_TURN_FACES), "turnable card", symmetry.HALF_TURN),
+        )
+
+    @classmethod
+    def check_factors(cls, possible: PossibleValues, image_names: Collection[str]) -> None:
+        """Raise an error if ``pictured`` cards lack the images of their faces."""
+        if True not in possible("pictured"):
+            return
+        stems = {PurePath(name).stem for name in image_names}
+        missing = sorted(set(map(str, possible("face"))) - stems)
+        if missing:
+            raise ValueError(
+                f"'pictured': [pictures] lacks {', '.join(missing[:5])}. Name image files after the faces: "
+                f"{missing[0]}.jpg"
+            )
+
+    def get_category(self, pose: Pose) -> str:
+        """Return the side that is up."""
+        return self.face if pose.rotation().apply((0.0, 0.0, 1.0))[2] > 0 else CARD_BACK
+
+    def get_keypoints(self) -> dict[str, Vec3]:
+        """Return the centres of the sides."""
+        return make_end_keypoints(self.size_m[2], ("back", "front"))
+
+    def get_symmetries(self) -> symmetry.Symmetries:
+        """Return the half-turn symmetry of some faces."""
+        return symmetry.HALF_TURN if self.face in HALF_TURN_FACES else symmetry.NO_SYMMETRIES
+
+    def build_mesh(self) -> Mesh:
+        """Return the mesh of a plate."""
+        return build_plate(self.size_m, self.corner_radius_m)
+
+    def make_prints(self) -> tuple[InkPrint, InkPrint]:
+        """Return the prints of face and back."""
+        aspect = self.size_m[1] / self.size_m[0]
+        ink = _RED if self.face[-1] in "DH" else _BLACK
+        face = InkPrint(_draw_face(self.face, aspect), ink)
+        return face, InkPrint(_draw_back(aspect), self.back_color)
+
+    def render_maps(self, texture: Texture) -> TextureMaps:
+        """Render the atlas."""
+        front, back = self.make_prints()
+        sides = self.face_image or front, self.back_image or back
+        return render_plate_maps(self.size_m, texture, _TEXTURE_PX, *sides)
+
+    def compute_texels(self) -> TexelLayout:
+        """Return the layout of the texels."""
+        return compute_plate_texels(self.size_m, _TEXTURE_PX)
+
+    def make_panels(self) -> tuple[Panel, ...]:
+        """Return front and back."""
+        return make_plate_panels(self.size_m, _TEXTURE_PX)
+
+    def make_print_mask(self) -> Floats:
+        """Return the ink of both sides; sides with an image file have none."""
+        prints = zip(self.make_prints(), (self.face_image, self.back_image), strict=True)
+        masks = [side_print.coverage * (file is None) for side_print, file in prints]
+        return np.concatenate(masks, axis=1)
 
 
 @functools.lru_cache(maxsize=64)

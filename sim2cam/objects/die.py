@@ -1,20 +1,47 @@
-"""Mesh and texture atlas of dice."""
+"""Dice: rounded cubes with pips, labelled by the upper face."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.scene.material import Texture
-from sim2cam.scene.shape import DIE_FACE_NORMALS, Die, Pips
+from sim2cam.geometry.poses import Pose, Vec3
+from sim2cam.objects.kind import (
+    ContactFactors,
+    LabelClass,
+    ObjectInstance,
+    ObjectKind,
+    PossibleValues,
+    TumblingFactors,
+)
+from sim2cam.objects.primitives import scale_vector
+from sim2cam.objects.solid import TexelLayout, TextureMaps
+from sim2cam.scene import symmetry
+from sim2cam.scene.material import Color, Texture, hsv_to_linear, linear_to_srgb, mix_colors
+from sim2cam.scene.parameters import Between, Fraction, check_sizes
 from sim2cam.surfaces.decals import Panel
+from sim2cam.surfaces.mesh import Mesh
 from sim2cam.surfaces.textures import encode_srgb, make_color_sampler
 
 Floats = NDArray[np.float64]
 Float32Array = NDArray[np.float32]
+
+PipShape = Literal["round", "ring", "square"]
+Tone = Literal["white", "black", "color"]
+FACE_NORMALS: dict[str, Vec3] = {
+    "1": (0.0, 0.0, 1.0),
+    "2": (0.0, 1.0, 0.0),
+    "3": (1.0, 0.0, 0.0),
+    "4": (-1.0, 0.0, 0.0),
+    "5": (0.0, -1.0, 0.0),
+    "6": (0.0, 0.0, -1.0),
+}
+"""Outward normal of each face of a die that is not mirrored; opposite faces sum to seven."""
 
 TILE_PX = 72
 _PADDING_PX = 3
@@ -32,44 +59,271 @@ _PIP_POSITIONS: dict[str, tuple[tuple[int, int], ...]] = {
     "5": ((-1, -1), (-1, 1), (0, 0), (1, -1), (1, 1)),
     "6": ((-1, -1), (-1, 0), (-1, 1), (1, -1), (1, 0), (1, 1)),
 }
+_TONES: dict[str, Color] = {"white": (0.8, 0.8, 0.76), "black": (0.02, 0.02, 0.02)}
+Spread = Annotated[float, Between(0.3, 1)]
 
 
-def build_die_surface(
-    die: Die,
-) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.int64], NDArray[np.uint32]]:
-    """Return the surface of a die.
+@dataclass(frozen=True)
+class DieFactors(TumblingFactors, ContactFactors):
+    """Shape and mechanics of one die; lengths relative to its edge except ``edge_m``.
 
-    Returns:
-        vertices_m (n, 3), normals (n, 3), tangents (n, 3), uvs (n, 2), faces (m, 3), and the face
-        value (n,) of each vertex.
+    Attributes:
+        edge_m: Edge length.
+        rounding: Radius of edges.
+        corner_cut: Amount of the corners cut by a concentric sphere: 0 none, 1 down to the middle of the edges.
+        mirrored: Whether the chirality is reversed (faces 3 and 4 exchanged).
+        pip_shape, pip_radius, pip_depth: Outline, radius and depth of pips.
+        pip_spread: Distance of the outer pips from the face centre, along each side.
+        pip_ace, pip_two, pip_three, pip_rows: Scales of ``Pips``.
     """
-    rounding = min(die.rounding, 0.49) * 2
-    positive = np.array([0.2, 0.5, 0.75, 1 - rounding, 1 - 0.3 * rounding, 1.0])
-    coordinates = np.concatenate([-positive, positive])
-    u, v = (grid.ravel() for grid in np.meshgrid(np.sort(coordinates), np.sort(coordinates)))
-    points, normals, tangents, uvs, values = [], [], [], [], []
-    for value, normal in die.get_face_normals().items():
-        tangent, bitangent = _compute_face_axes(np.array(normal))
-        cube_points = np.array(normal) + u[:, None] * tangent + v[:, None] * bitangent  # (n * n, 3)
-        die_points, outward = _round_cube_points(cube_points, die)
-        points.append(die_points)
-        normals.append(outward)
-        tangents.append(np.tile(tangent, (len(u), 1)))
-        uvs.append(_compute_atlas_uv(value, u, v))
-        values.append(np.full(len(u), int(value), np.uint32))
-    return (
-        np.vstack(points),
-        np.vstack(normals),
-        np.vstack(tangents),
-        np.vstack(uvs),
-        _make_grid_faces(range(len(coordinates))),
-        np.concatenate(values),
+
+    edge_m: Annotated[float, Between(0.002, 0.2)]
+    rounding: Annotated[float, Between(0, 0.49)]
+    corner_cut: Fraction
+    mirrored: bool
+    pip_shape: PipShape
+    pip_radius: Annotated[float, Between(0.01, 0.25)]
+    pip_spread: Annotated[float, Between(0, 0.4)]
+    pip_depth: Annotated[float, Between(0, 0.2)]
+    pip_ace: Annotated[float, Between(0.3, 2)] = 1.0
+    pip_two: Spread = 1.0
+    pip_three: Spread = 1.0
+    pip_rows: Spread = 1.0
+
+
+@dataclass(frozen=True)
+class DieColorFactors:
+    """Body and pip colours of one die.
+
+    Attributes:
+        body_tone, pip_tone: White, black, or the colour of ``die_surface`` and the pip colour.
+        pip_hue, pip_saturation, pip_value: Colour of pips.
+        pip_contrast: Minimum sRGB distance between pips and body, each channel from 0 to 1. Pips closer than
+            this are moved towards white or black.
+    """
+
+    body_tone: Tone
+    pip_tone: Tone
+    pip_hue: float
+    pip_saturation: Fraction
+    pip_value: Fraction
+    pip_contrast: Annotated[float, Between(0, 1.7)]
+
+
+@dataclass(frozen=True)
+class Pips:
+    """Pips of a die.
+
+    Attributes:
+        shape: Outline.
+        radius: Radius over the die's edge length.
+        spread: Distance of the outer pips from the face centre, along each side, over the edge length.
+        depth: Depth over the edge length.
+        color: Linear RGB.
+        ace: Radius of the single pip of face one, over that of the others.
+        two, three: Spread on faces two and three, over that of the others.
+        rows: Distance of the two rows of face six from the face centre, over the spread.
+    """
+
+    shape: PipShape
+    radius: float
+    spread: float
+    depth: float
+    color: Color
+    ace: float = 1.0
+    two: float = 1.0
+    three: float = 1.0
+    rows: float = 1.0
+
+
+@dataclass(frozen=True)
+class Die(ObjectKind):
+    """A six-sided die; its category is the upward face.
+
+    Attributes:
+        edge_m: Edge length.
+        rounding: Radius of edges over the edge length.
+        corner_cut: As in ``DieFactors``.
+        pips: Pips of the faces.
+        mirrored: Whether the chirality is reversed (faces 3 and 4 exchanged).
+    """
+
+    factors_type: ClassVar[type[Any]] = DieFactors
+    group_types: ClassVar[dict[str, type[Any]]] = {"color": DieColorFactors}
+    shape_symmetries: ClassVar[symmetry.Symmetries] = symmetry.CUBE
+    side_count: ClassVar[int] = 6
+    has_atlas: ClassVar[bool] = True
+
+    edge_m: float
+    rounding: float
+    corner_cut: float
+    pips: Pips
+    mirrored: bool
+    kind: Literal["die"] = "die"
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "edge_m")
+
+    @classmethod
+    def from_instance(cls, instance: ObjectInstance[DieFactors]) -> Die:
+        """Return the die; dice that share a look differ in size only."""
+        look = instance.look
+        pips = Pips(
+            look.pip_shape,
+            look.pip_radius,
+            look.pip_spread,
+            look.pip_depth,
+            _choose_colors(instance)[1],
+            look.pip_ace,
+            look.pip_two,
+            look.pip_three,
+            look.pip_rows,
+        )
+        return cls(instance.factors.edge_m, look.rounding, look.corner_cut, pips, look.mirrored)
+
+    @classmethod
+    def choose_color(cls, instance: ObjectInstance[DieFactors]) -> Color:
+        """Return the colour of the body."""
+        return _choose_colors(instance)[0]
+
+    @classmethod
+    def list_label_classes(cls, possible: PossibleValues) -> tuple[LabelClass, ...]:
+        """Return one class with all faces."""
+        return (cls.make_label_class(FACE_NORMALS),)
+
+    @property
+    def size_m(self) -> Vec3:
+        """Sides of the cube."""
+        return self.edge_m, self.edge_m, self.edge_m
+
+    @property
+    def volume_m3(self) -> float:
+        """Volume of the cube."""
+        return self.edge_m**3
+
+    @property
+    def bounding_radius_m(self) -> float:
+        """Distance of the cube's corners."""
+        return self.edge_m * math.sqrt(3) / 2
+
+    def get_face_normals(self) -> dict[str, Vec3]:
+        """Return the outward normal of each face in the die's frame, by value."""
+        if not self.mirrored:
+            return FACE_NORMALS
+        return FACE_NORMALS | {"3": FACE_NORMALS["4"], "4": FACE_NORMALS["3"]}
+
+    def find_upward_face(self, pose: Pose) -> tuple[str, float]:
+        """Return the value of the upper face, and its angle to the vertical in radians."""
+        faces = self.get_face_normals()
+        ups = pose.rotation().apply(np.array(list(faces.values())))[:, 2]
+        best = int(np.argmax(ups))
+        return list(faces)[best], float(math.acos(min(1.0, ups[best])))
+
+    def get_category(self, pose: Pose) -> str:
+        """Return the value of the upper face."""
+        return self.find_upward_face(pose)[0]
+
+    def compute_tilt_rad(self, pose: Pose) -> float:
+        """Return the angle between the upper face and the horizontal."""
+        return self.find_upward_face(pose)[1]
+
+    def get_keypoints(self) -> dict[str, Vec3]:
+        """Return the centres of the faces, by value."""
+        normals = self.get_face_normals()
+        return {value: scale_vector(self.edge_m / 2, normal) for value, normal in normals.items()}
+
+    def build_mesh(self) -> Mesh:
+        """Return the mesh; its parts are the values of the faces."""
+        rounding = min(self.rounding, 0.49) * 2
+        positive = np.array([0.2, 0.5, 0.75, 1 - rounding, 1 - 0.3 * rounding, 1.0])
+        coordinates = np.concatenate([-positive, positive])
+        u, v = (grid.ravel() for grid in np.meshgrid(np.sort(coordinates), np.sort(coordinates)))
+        points, normals, tangents, uvs, values = [], [], [], [], []
+        for value, normal in self.get_face_normals().items():
+            tangent, bitangent = _compute_face_axes(np.array(normal))
+            cube_points = np.array(normal) + u[:, None] * tangent + v[:, None] * bitangent
+            die_points, outward = _round_cube_points(cube_points, self)
+            points.append(die_points)
+            normals.append(outward)
+            tangents.append(np.tile(tangent, (len(u), 1)))
+            uvs.append(_compute_atlas_uv(value, u, v))
+            values.append(np.full(len(u), int(value), np.uint32))
+        return Mesh(
+            np.vstack(points),
+            np.vstack(normals),
+            np.vstack(tangents),
+            np.vstack(uvs),
+            _make_grid_faces(range(len(coordinates))),
+            np.concatenate(values),
+            shadow_faces=_make_grid_faces(_SHADOW_VERTICES),
+        )
+
+    def render_maps(self, texture: Texture) -> TextureMaps:
+        """Render the atlas; the pattern is a solid texture, continuous across edges."""
+        body = np.zeros((_ROWS * TILE_PX, _COLUMNS * TILE_PX, 3), np.float32)
+        coordinates = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) * _TEXEL_SIZE - 1
+        color_at, half_edge_m = make_color_sampler(texture), self.edge_m / 2
+        for value, normal in self.get_face_normals().items():
+            tangent, bitangent = _compute_face_axes(np.array(normal))
+            x, y, z = (
+                half_edge_m
+                * (coordinates * t if t else coordinates[:, None] * b if b else np.array([n]))
+                for n, t, b in zip(normal, tangent, bitangent, strict=True)
+            )
+            left, top = _get_tile_corner(value)
+            body[top : top + TILE_PX, left : left + TILE_PX] = color_at((x, y, z))
+        coverage, height = _draw_pips(self.pips)
+        colors = body + coverage[..., None] * (np.array(self.pips.color, np.float32) - body)
+        normals = np.round((_compute_normals(height) + 1) * 127.5).astype(np.uint8)
+        return encode_srgb(colors), normals
+
+    def compute_texels(self) -> TexelLayout:
+        """Return the layout of the texels."""
+        half_edge_m = self.edge_m / 2
+        coordinates = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) * _TEXEL_SIZE - 1
+        edge_distance = np.clip(1 - np.abs(coordinates), 0, None) * half_edge_m
+        tile = np.minimum(edge_distance, edge_distance[:, None])
+        return (_TEXEL_SIZE * half_edge_m,) * 2, np.tile(tile, (_ROWS, _COLUMNS))
+
+    def make_panels(self) -> tuple[Panel, ...]:
+        """Return the faces, from 1 to 6."""
+        panels, side_px = [], TILE_PX - 2 * _PADDING_PX
+        for value in FACE_NORMALS:
+            left, top = (corner + _PADDING_PX for corner in _get_tile_corner(value))
+            side_m = (self.edge_m, self.edge_m)
+            panels.append(Panel(top, left, (side_px, side_px), side_m, is_bottom_up=True))
+        return tuple(panels)
+
+    def make_print_mask(self) -> Floats:
+        """Return the fraction of each texel covered by pips."""
+        return _draw_pips(self.pips)[0].astype(np.float64)
+
+
+def _choose_colors(instance: ObjectInstance[DieFactors]) -> tuple[Color, Color]:
+    """Return the linear colours of body and pips.
+
+    Pips are moved towards white or black until their sRGB distance to the body, and to the second colour of a
+    patterned body, is at least ``pip_contrast``; otherwise as far as possible.
+    """
+    colors: DieColorFactors = instance.groups["color"]
+    texture = instance.material.texture
+    body = _TONES.get(colors.body_tone) or texture.color_a
+    pips = _TONES.get(colors.pip_tone) or hsv_to_linear(
+        colors.pip_hue, colors.pip_saturation, colors.pip_value
     )
+    backgrounds = [body]
+    if texture.family != "plain":
+        backgrounds.append(mix_colors(body, texture.color_b, texture.contrast))
 
+    def compute_contrast(color: Color) -> float:
+        return min(
+            math.dist(linear_to_srgb(color), linear_to_srgb(background))
+            for background in backgrounds
+        )
 
-def build_die_shadow_faces() -> NDArray[np.int64]:
-    """Return the reduced set of faces (k, 3) of a die that cast its shadow."""
-    return _make_grid_faces(_SHADOW_VERTICES)
+    choices = [mix_colors(pips, tone, n / 4) for n in range(5) for tone in _TONES.values()]
+    valid = (color for color in choices if compute_contrast(color) >= colors.pip_contrast)
+    return body, next(valid, max(choices, key=compute_contrast))
 
 
 def _make_grid_faces(vertex_lines: Sequence[int]) -> NDArray[np.int64]:
@@ -82,53 +336,6 @@ def _make_grid_faces(vertex_lines: Sequence[int]) -> NDArray[np.int64]:
     triangles = np.concatenate([c.reshape(-1, 3) for c in corners])
     first = np.arange(6)[:, None, None] * _FACE_VERTICES**2
     return (triangles + first).reshape(-1, 3).astype(np.int64)
-
-
-def render_die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Render the atlases of sRGB colours and tangent-space normals, uint8 (h, w, 3).
-
-    Row 0 is v = 0. The pattern is a solid texture, continuous across edges.
-    """
-    body = np.zeros((_ROWS * TILE_PX, _COLUMNS * TILE_PX, 3), np.float32)
-    coordinates = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) * _TEXEL_SIZE - 1
-    color_at, half_edge_m = make_color_sampler(texture), die.edge_m / 2
-    for value, normal in die.get_face_normals().items():
-        tangent, bitangent = _compute_face_axes(np.array(normal))
-        x, y, z = (
-            half_edge_m
-            * (coordinates * t if t else coordinates[:, None] * b if b else np.array([n]))
-            for n, t, b in zip(normal, tangent, bitangent, strict=True)
-        )
-        left, top = _get_tile_corner(value)
-        body[top : top + TILE_PX, left : left + TILE_PX] = color_at((x, y, z))
-    coverage, height = _draw_pips(die.pips)
-    colors = body + coverage[..., None] * (np.array(die.pips.color, np.float32) - body)
-    return encode_srgb(colors), np.round((_compute_normals(height) + 1) * 127.5).astype(np.uint8)
-
-
-def compute_die_texels(die: Die) -> tuple[tuple[float, float], Floats]:
-    """Return width and height of a texel, and the distance (h, w) to the nearest edge, in metres."""
-    half_edge_m = die.edge_m / 2
-    coordinates = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) * _TEXEL_SIZE - 1
-    edge_distance = np.clip(1 - np.abs(coordinates), 0, None) * half_edge_m
-    tile = np.minimum(edge_distance, edge_distance[:, None])
-    return (_TEXEL_SIZE * half_edge_m,) * 2, np.tile(tile, (_ROWS, _COLUMNS))
-
-
-def make_die_panels(die: Die) -> tuple[Panel, ...]:
-    """Return the panels of the faces, from 1 to 6."""
-    panels, side_px = [], TILE_PX - 2 * _PADDING_PX
-    for value in DIE_FACE_NORMALS:
-        left, top = (corner + _PADDING_PX for corner in _get_tile_corner(value))
-        panels.append(
-            Panel(top, left, (side_px, side_px), (die.edge_m, die.edge_m), is_bottom_up=True)
-        )
-    return tuple(panels)
-
-
-def make_die_print_mask(die: Die) -> Floats:
-    """Return the share (h, w) of each texel covered by pips."""
-    return _draw_pips(die.pips)[0].astype(np.float64)
 
 
 def _compute_face_axes(normal: Floats) -> tuple[Floats, Floats]:

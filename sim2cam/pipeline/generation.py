@@ -36,7 +36,7 @@ from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_records import check_scenes, read_settled_scene
 from sim2cam.pipeline.scene_sampling import Instant, SettledScene, check_change, simulate_scene
 from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
-from sim2cam.randomize.limits import list_categories
+from sim2cam.randomize.limits import list_label_classes
 from sim2cam.render.frame import (
     FLOW_CHANNELS,
     Frame,
@@ -48,8 +48,6 @@ from sim2cam.render.meshes.mesh import sample_surface_points
 from sim2cam.render.rasterizer import BACKEND_VARIABLE, get_rasterizer
 from sim2cam.render.sensor.auto_exposure import PreviousSettings
 from sim2cam.scene.camera import Camera
-from sim2cam.scene.shape import DIE_FACE_NORMALS
-from sim2cam.scene.symmetry import OBJECT_KINDS
 from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
@@ -323,15 +321,14 @@ def _collect_symmetries(recipe: Recipe) -> dict[str, Any]:
     """Return the symmetries of the labelled objects, if the recipe has that channel."""
     if "symmetries" not in recipe.render.channels:
         return {}
-    kinds: dict[str, Any] = {}
-    die = {"die": tuple(sorted(DIE_FACE_NORMALS))} if recipe.domain.die is not None else {}
-    for name, categories in (die | list_categories(recipe.domain)).items():
-        kind = OBJECT_KINDS[name]
-        kinds[name] = {
-            "categories": categories,
-            "symmetries": kind.symmetries,
-            "shape_symmetries": kind.shape_symmetries,
+    kinds: dict[str, Any] = {
+        label_class.name: {
+            "categories": label_class.categories,
+            "symmetries": label_class.symmetries,
+            "shape_symmetries": label_class.shape_symmetries,
         }
+        for label_class in list_label_classes(recipe.domain)
+    }
     for asset in recipe.assets:
         if asset.mesh.category:  # assets have only symmetries of shape and colours together
             kinds[asset.name] = {

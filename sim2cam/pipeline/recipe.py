@@ -36,8 +36,8 @@ from sim2cam.pipeline.asset_folder import (
 from sim2cam.pipeline.renamed_keys import check_renamed_keys
 from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
-from sim2cam.randomize.domain import Domain, iterate_factors
-from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.domain import KIND_KEY, Domain, list_parameters_of_tables
+from sim2cam.randomize.limits import RecipeNames, check_domain, list_label_classes
 from sim2cam.randomize.material_families import expand_families
 from sim2cam.randomize.materials import FINISH_FACTORS
 from sim2cam.randomize.sampling import FactorValues
@@ -46,7 +46,6 @@ from sim2cam.render.physics.simulation import RestCriterion
 from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.image_facts import EnvironmentMapInfo, TextureImageInfo
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import DIE_FACE_NORMALS
 
 RECIPES_FOLDER = Path(__file__).parents[1] / "recipes"
 
@@ -176,7 +175,7 @@ class Recipe:
 
     Attributes:
         name: name of the recipe.
-        categories: category names in order; a file may leave out those of assets.
+        categories: category names in order; a file may leave them out.
         domain: randomized factors and their distributions.
         assets: mesh assets and clutter, which has no category; a file names their folders.
         render: size, views and channels.
@@ -205,16 +204,13 @@ class Recipe:
                 raise ValueError(problem.removesuffix("."))
         if "/" in self.name or "\\" in self.name:  # the name is part of file names
             raise ValueError(f"name must not contain slashes, but is {self.name}")
-        missing = sorted(DIE_FACE_NORMALS.keys() - set(self.categories))
-        if self.domain.die is not None and missing:
-            raise ValueError(f"categories lack {', '.join(missing)}, the upper faces of a die")
         asset_categories = {asset.mesh.category for asset in self.assets} - {""}  # "": clutter
         missing = sorted(asset_categories - set(self.categories))
         if missing:
             raise ValueError(f"categories lack {', '.join(missing)} of the assets")
         for channel in self.render.channels:
             group = _CHANNEL_GROUPS.get(channel)
-            if group and getattr(self.domain, group) is None:
+            if group and group not in self.domain:
                 raise ValueError(f"channel '{channel}' needs a [domain.{group}]")
             if channel in _PINHOLE_CHANNELS and not self._is_pinhole():
                 raise ValueError(
@@ -223,20 +219,33 @@ class Recipe:
                 )
 
     def _is_pinhole(self) -> bool:
-        factors = [
-            (name, d) for name, d in iterate_factors(self.domain.lens) if name not in _SHIFT_FACTORS
-        ]
-        return all(isinstance(d, Constant) and d.value == (name == "aspect") for name, d in factors)
+        return all(
+            isinstance(factor, Constant) and factor.value == (name == "aspect")
+            for name, factor in self.domain.groups["lens"].items()
+            if name not in _SHIFT_FACTORS
+        )
 
     def compose_scene(self, sampled_values: FactorValues) -> Scene:
         """Return the scene of sampled values, before simulation."""
         size = (self.render.width, self.render.height)
-        return build_scene(sampled_values, *size, self.assets, self.skies, self.pictures)
+        return build_scene(
+            sampled_values, self.domain, *size, self.assets, self.skies, self.pictures
+        )
 
     def to_stills(self) -> Recipe:
         """Return the recipe without sequences and channels."""
         stills = dataclasses.replace(self.render, sequence=None, channels=())
         return dataclasses.replace(self, render=stills)
+
+    @property
+    def names(self) -> RecipeNames:
+        """Names that factors of the domain can take."""
+        return RecipeNames(
+            [asset.name for asset in self.assets],
+            self.categories,
+            [sky.name for sky in self.skies],
+            [texture.name for texture in self.pictures],
+        )
 
     def map_file_names(self) -> dict[str, str]:
         """Return the names of asset and image files in records, by path."""
@@ -299,20 +308,19 @@ def load_recipe(name_or_path: str) -> Recipe:
     path = _find_recipe(name_or_path)
     layers = list(_read_layers(path, set()))
     tables = _apply_preset(_merge_layers(layers, path), path)
-    _check_keys(tables, Recipe, path, "")
+    _check_keys({key: table for key, table in tables.items() if key != "domain"}, Recipe, path, "")
+    _check_domain_keys(tables.get("domain"), path)
     tables = _remove_disabled(tables)
     try:
-        recipe = _ADAPTER.validate_python(_resolve_images(_resolve_assets(tables, path), path))
+        resolved = _resolve_images(_resolve_assets(tables, path), path)
+        recipe = _ADAPTER.validate_python(_complete_categories(resolved))
     except ValidationError as error:
         raise RecipeError(path, _describe_error(error)) from error
     except UsageError as error:
         raise RecipeError(path, f"'{_find_failing_section(tables)}': {error}.") from error
     try:
-        assets = [asset.name for asset in recipe.assets]
-        skies = [sky.name for sky in recipe.skies]
-        textures = [texture.name for texture in recipe.pictures]
         inherited = _find_inherited_factors(recipe.domain, layers[-1])
-        check_domain(recipe.domain, assets, recipe.categories, skies, textures, inherited)
+        check_domain(recipe.domain, recipe.names, inherited)
         _check_texels(recipe)
         recipe = dataclasses.replace(recipe, domain=expand_families(recipe.domain))
         for name, requirement in recipe.require.items():
@@ -328,13 +336,11 @@ def _check_texels(recipe: Recipe) -> None:
     Raises:
         InputError: naming the file.
     """
-    domain = recipe.domain
-    labelled_surfaces = (domain.object_surface, domain.fixture_surface)
     for asset in recipe.assets:
-        surfaces = labelled_surfaces if asset.mesh.category else (domain.distractor_surface,)
-        if any(
-            name in FINISH_FACTORS for surface in surfaces for name, _ in iterate_factors(surface)
-        ):
+        labelled = ("object_surface", "fixture_surface")
+        groups = labelled if asset.mesh.category else ("distractor_surface",)
+        factors = {name for group in groups for name in recipe.domain.groups.get(group, ())}
+        if not factors.isdisjoint(FINISH_FACTORS):
             check_unshared_texels(asset.mesh)
 
 
@@ -413,12 +419,10 @@ def _find_inherited_factors(domain: Domain, own_tables: dict[str, Any] | Path) -
     """
     own = own_tables.get("domain") if isinstance(own_tables, dict) else None
     own = own if isinstance(own, dict) else {}
-    groups = {f.name: getattr(domain, f.name) for f in dataclasses.fields(domain)}
     return {
-        f"domain.{name}.{factor}"
-        for name, group in groups.items()
-        for factor, _ in iterate_factors(group)
-        if not (isinstance(own.get(name), dict) and factor in own[name])
+        f"domain.{group}.{factor}"
+        for group, factor, _ in domain.iterate_factors()
+        if not (isinstance(own.get(group), dict) and factor in own[group])
     }
 
 
@@ -516,15 +520,26 @@ def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     if "assets" not in tables:
         return tables
     assets = import_asset_folder(options, path)
-    categories = {asset.mesh.category for asset in assets} - {""}
-    if domain and "die" in domain:
-        categories |= DIE_FACE_NORMALS.keys()
     for group in ("object", "fixture"):
         if isinstance(domain, dict) and isinstance(domain.get(group), dict):
             domain = domain | {group: complete_object_group(domain[group], assets, path, group)}
     if isinstance(domain, dict) and isinstance(domain.get("distractor"), dict):
         domain = domain | {"distractor": complete_distractor_group(domain["distractor"], assets)}
-    return {"categories": sorted(categories)} | tables | {"assets": assets, "domain": domain}
+    return tables | {"assets": assets, "domain": domain}
+
+
+def _complete_categories(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables with the categories of assets and objects, unless the recipe lists its own."""
+    if "categories" in tables or "domain" not in tables:
+        return tables
+    domain = _DOMAIN_ADAPTER.validate_python({"domain": tables["domain"]})["domain"]
+    names = {asset.mesh.category for asset in tables.get("assets", ())} - {""}
+    for label_class in list_label_classes(domain):
+        names.update(label_class.categories)
+    return tables | {"categories": sorted(names)}
+
+
+_DOMAIN_ADAPTER: TypeAdapter[dict[str, Domain]] = TypeAdapter(dict[str, Domain])
 
 
 def _resolve_images(tables: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -622,6 +637,40 @@ def _check_keys(table: Any, expected_type: Any, path: Path, prefix: str) -> None
                 raise RecipeError(path, f"unknown key '{prefix}{key}'. {suggest_name(key, types)}")
             kind = _FILE_TYPES.get(types[key], types[key])
             _check_keys(value, kind, path, f"{prefix}{key}.")
+
+
+def _check_domain_keys(tables: Any, path: Path) -> None:
+    """Refuse groups and factors that no domain has."""
+    if not isinstance(tables, dict):
+        return  # the validation reports it
+    try:
+        groups = list_parameters_of_tables(tables)
+    except ValueError as error:
+        raise RecipeError(path, f"{error}.") from error
+    for group, table in tables.items():
+        if group not in groups:
+            hint = suggest_name(group, groups)
+            raise RecipeError(path, f"unknown key 'domain.{group}'. {hint}")
+        for key, value in table.items() if isinstance(table, dict) else ():
+            place = f"domain.{group}.{key}"
+            if key not in groups[group] and key != KIND_KEY:
+                hint = suggest_name(key, groups[group])
+                raise RecipeError(path, f"unknown key '{place}'. {hint}")
+            is_mapping = key in groups[group] and groups[group][key].is_mapping
+            if key == "category" and isinstance(value, dict) and "from" in value:
+                _check_names(value, _CATEGORY_KEYS, path, f"{place}.")
+            else:
+                expected = Mapping[str, Distribution] if is_mapping else Distribution
+                _check_keys(value, expected, path, f"{place}.")
+
+
+_CATEGORY_KEYS = ("from", "cases", "otherwise")
+
+
+def _check_names(table: dict[str, Any], allowed: Sequence[str], path: Path, prefix: str) -> None:
+    for key in table:
+        if key not in allowed:
+            raise RecipeError(path, f"unknown key '{prefix}{key}'. {suggest_name(key, allowed)}")
 
 
 def _list_entry_types(expected_type: Any, count: int) -> list[Any]:

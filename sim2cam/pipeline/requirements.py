@@ -12,7 +12,7 @@ from sim2cam.randomize.distributions import Distribution, check_shares
 from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.references import check_cases, check_parts, compute_extremes
 from sim2cam.randomize.sampling_context import Value, compute_stratum
-from sim2cam.render.frame import get_category, render_labels
+from sim2cam.render.frame import render_labels
 from sim2cam.render.rasterizer import get_rasterizer
 from sim2cam.scene.scene import Scene
 
@@ -119,7 +119,7 @@ def measure_scene(measure: str, scene: Scene, camera_labels: Sequence[Labels]) -
     if measure.startswith(COUNT_PREFIX):
         category = measure.removeprefix(COUNT_PREFIX)
         targets = [body for body in scene.bodies if body.is_target]
-        return sum(get_category(body) == category for body in targets)
+        return sum(body.get_category() == category for body in targets)
     values = [MEASURES[measure](labels) for labels in camera_labels]
     return math.nan if any(map(math.isnan, values)) else min(values)
 

@@ -154,10 +154,7 @@ def check_change(recipe: Recipe, change: Intervention) -> None:
     """
     for name in change.resamples:
         check_path(recipe.domain, name, UsageError, require_factor=False)
-    assets = [asset.name for asset in recipe.assets]
-    skies = [sky.name for sky in recipe.skies]
-    textures = [texture.name for texture in recipe.pictures]
-    check_settings(recipe.domain, change.settings, assets, recipe.categories, skies, textures)
+    check_settings(recipe.domain, change.settings, recipe.names)
     check_instances(recipe.domain, change, recipe.render.views)
 
 

@@ -13,6 +13,7 @@ from sim2cam import images
 from sim2cam.data.sample import Dataset
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.objects.primitives import Ground
 from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import get_rasterizer
 from sim2cam.report.overlay import draw_labels
@@ -22,7 +23,6 @@ from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Sensor
-from sim2cam.scene.shape import Ground
 
 Rgb = NDArray[np.uint8]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from sim2cam.geometry.motion import ZERO_TWIST, RigidMotion, Twist
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.depth_camera import DepthCamera
 from sim2cam.scene.lens_effects import LensEffects
+from sim2cam.scene.parameters import Between
 from sim2cam.scene.sensor import Sensor
 from sim2cam.seeds import derive_seed
 
@@ -31,8 +33,8 @@ class Shutter:
         ValueError: If a value is out of range.
     """
 
-    exposure_s: float
-    readout_s: float = 0.0
+    exposure_s: Annotated[float, Between(1e-6, 10)]
+    readout_s: Annotated[float, Between(-10, 10)] = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.exposure_s <= _MAX_DURATION_S:

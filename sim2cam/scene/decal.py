@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim2cam.errors import SpecError
-from sim2cam.scene.bounds import FRACTION_RANGE, SEED_RANGE, check_bounds, check_sizes
 from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Color
-from sim2cam.scene.packages import MAX_TEXT_LENGTH, is_printable_text
-
-SIDE_COUNTS: dict[str, int] = {
-    "die": 6, "board": 2, "card": 2, "sheet": 2, "tin": 1, "carton": 6, "box": 1, "ground": 1,
-}  # fmt: skip
-"""Number of sides with separate texture regions, by ``kind`` of asset. Sides are: the faces of a die from 1 to 6;
-front and back of a plate; the wall of a tin; -x, +x, -y, ... of a carton; the top of a box; and, for a table, the
-central square with half the width of its texture (48 cm, unless that is a photo), with mirror images beyond.
-"""
+from sim2cam.scene.parameters import (
+    MAX_TEXT_LENGTH,
+    Fraction,
+    Seed,
+    check_ranges,
+    check_sizes,
+    is_printable_text,
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,10 @@ class Decal:
     Features that define a body's label (pips of dice, board patterns, card faces) stay on top of it.
 
     Attributes:
-        side: Index of the side, from 0; see ``SIDE_COUNTS``.
+        side: Index of the side, from 0, below ``Shape.side_count``: the faces of a die from 1 to 6; front and back
+            of a plate; the wall of a tin; -x, +x, -y, ... of a carton; the top of a box; and, for a table, the
+            central square with half the width of its texture (48 cm, unless that is a photo), with mirror images
+            beyond.
         x, y: Position on the side seen from outside: 0 at the left or upper edge, 1 at the right or lower one.
         width_m: Width; reduced if it does not fit on the side.
         angle_rad: Rotation, clockwise.
@@ -39,12 +40,12 @@ class Decal:
     """
 
     side: int
-    x: float
-    y: float
+    x: Fraction
+    y: Fraction
     width_m: float
     angle_rad: float
-    wear: float
-    seed: int
+    wear: Fraction
+    seed: Seed
     text: str
     text_color: Color
     background_color: Color | None = None
@@ -57,15 +58,6 @@ class Decal:
                 f"the text {self.text[:80]!r} of a decal is invalid. Allowed: up to {MAX_TEXT_LENGTH} printable ASCII characters."
             )
         try:
-            check_bounds(
-                self,
-                "a decal",
-                {
-                    "x": FRACTION_RANGE,
-                    "y": FRACTION_RANGE,
-                    "wear": FRACTION_RANGE,
-                    "seed": SEED_RANGE,
-                },
-            )
+            check_ranges(self, "a decal")
         except ValueError as error:
             raise SpecError(f"{error}.") from error

@@ -6,54 +6,15 @@ of the camera with the depth image.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sim2cam.scene.bounds import FRACTION_RANGE, SEED_RANGE, check_bounds
+from sim2cam.scene.parameters import Between, Fraction, Seed, check_ranges
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 UINT16_MAX = 2**16 - 1
-
-DEPTH_CAMERA_BOUNDS: dict[str, tuple[float, float]] = {
-    "baseline_m": (0.001, 10),
-    "projector_m": (0, 10),
-    "disparity_step_px": (0.001, 1),
-    "window_px": (1, 31),
-    "axial_noise_m": (0, 1),
-    "axial_growth_per_m": (0, 1),
-    "axial_nearest_m": (0, 10),
-    "axial_slant_m": (0, 1),
-    "lateral_noise_px": (0, 10),
-    "lateral_slant_px": (0, 10),
-    "min_return": (0, 1e6),
-    "max_return": (0, 1e6),
-    "max_incidence_rad": (0.01, 1.57),
-    "speckle_contrast": FRACTION_RANGE,
-    "modulation_hz": (1e6, 1e9),
-    "ambiguity_m": (0.01, 1000),
-    "modulation_contrast": (0.01, 1),
-    "signal_e": (1, 1e9),
-    "ambient_e": (0, 1e9),
-    "read_noise_e": (0, 1e6),
-    "full_well_e": (1, 1e9),
-    "min_amplitude_e": (0, 1e9),
-    "scatter_share": FRACTION_RANGE,
-    "blur_px": (0, 10),
-    "dot_spacing_rad": (0.0005, 0.5),
-    "dot_radius_rad": (0.0001, 0.1),
-    "ambient_share": (0, 1e6),
-    "uniqueness_percent": (0, 99),
-    "left_right_px": (0, 64),
-    "max_error_px": (0.001, 10),
-    "min_range_m": (0.01, 1000),
-    "max_range_m": (0.01, 1000),
-    "depth_unit_m": (1e-6, 0.1),
-    "pattern_seed": SEED_RANGE,
-    "noise_seed": SEED_RANGE,
-}
-"""Limits of single parameters."""
 
 
 @dataclass(frozen=True)
@@ -82,27 +43,27 @@ class StructuredLight:
         noise_seed: Seed of the noise.
     """
 
-    baseline_m: float = 0.075
-    disparity_step_px: float = 0.125
-    window_px: int = 9
-    axial_noise_m: float = 0.0012
-    axial_growth_per_m: float = 0.0019
-    axial_nearest_m: float = 0.4
-    axial_slant_m: float = 0.0001
-    lateral_noise_px: float = 0.8
-    lateral_slant_px: float = 0.035
-    min_return: float = 0.02
-    max_return: float = 10.0
-    max_incidence_rad: float = 1.4
-    speckle_contrast: float = 0.1
-    min_range_m: float = 0.5
-    max_range_m: float = 5.0
-    depth_unit_m: float = 0.001
-    noise_seed: int = 0
+    baseline_m: Annotated[float, Between(0.001, 10)] = 0.075
+    disparity_step_px: Annotated[float, Between(0.001, 1)] = 0.125
+    window_px: Annotated[int, Between(1, 31)] = 9
+    axial_noise_m: Annotated[float, Between(0, 1)] = 0.0012
+    axial_growth_per_m: Annotated[float, Between(0, 1)] = 0.0019
+    axial_nearest_m: Annotated[float, Between(0, 10)] = 0.4
+    axial_slant_m: Annotated[float, Between(0, 1)] = 0.0001
+    lateral_noise_px: Annotated[float, Between(0, 10)] = 0.8
+    lateral_slant_px: Annotated[float, Between(0, 10)] = 0.035
+    min_return: Annotated[float, Between(0, 1e6)] = 0.02
+    max_return: Annotated[float, Between(0, 1e6)] = 10.0
+    max_incidence_rad: Annotated[float, Between(0.01, 1.57)] = 1.4
+    speckle_contrast: Fraction = 0.1
+    min_range_m: Annotated[float, Between(0.01, 1000)] = 0.5
+    max_range_m: Annotated[float, Between(0.01, 1000)] = 5.0
+    depth_unit_m: Annotated[float, Between(1e-06, 0.1)] = 0.001
+    noise_seed: Seed = 0
     kind: Literal["structured_light"] = "structured_light"
 
     def __post_init__(self) -> None:
-        _check_bounds(self)
+        check_ranges(self, self.kind)
         _check_range(self)
         _check_window(self)
 
@@ -134,24 +95,24 @@ class TimeOfFlight:
         noise_seed: Seed of the noise.
     """
 
-    modulation_hz: float = 80e6
-    ambiguity_m: float = 18.75
-    modulation_contrast: float = 0.5
-    signal_e: float = 200e3
-    ambient_e: float = 500.0
-    read_noise_e: float = 20.0
-    full_well_e: float = 900e3
-    min_amplitude_e: float = 300.0
-    scatter_share: float = 0.002
-    blur_px: float = 0.5
-    min_range_m: float = 0.5
-    max_range_m: float = 4.5
-    depth_unit_m: float = 0.001
-    noise_seed: int = 0
+    modulation_hz: Annotated[float, Between(1e6, 1e9)] = 80e6
+    ambiguity_m: Annotated[float, Between(0.01, 1000)] = 18.75
+    modulation_contrast: Annotated[float, Between(0.01, 1)] = 0.5
+    signal_e: Annotated[float, Between(1, 1e9)] = 200e3
+    ambient_e: Annotated[float, Between(0, 1e9)] = 500.0
+    read_noise_e: Annotated[float, Between(0, 1e6)] = 20.0
+    full_well_e: Annotated[float, Between(1, 1e9)] = 900e3
+    min_amplitude_e: Annotated[float, Between(0, 1e9)] = 300.0
+    scatter_share: Fraction = 0.002
+    blur_px: Annotated[float, Between(0, 10)] = 0.5
+    min_range_m: Annotated[float, Between(0.01, 1000)] = 0.5
+    max_range_m: Annotated[float, Between(0.01, 1000)] = 4.5
+    depth_unit_m: Annotated[float, Between(1e-06, 0.1)] = 0.001
+    noise_seed: Seed = 0
     kind: Literal["time_of_flight"] = "time_of_flight"
 
     def __post_init__(self) -> None:
-        _check_bounds(self)
+        check_ranges(self, self.kind)
         _check_range(self)
         half_wavelength_m = SPEED_OF_LIGHT_M_S / (2 * self.modulation_hz)
         if self.ambiguity_m < half_wavelength_m * (1 - 1e-3):  # data sheets round
@@ -189,28 +150,28 @@ class ActiveStereo:
         noise_seed: Seed of the noise.
     """
 
-    baseline_m: float = 0.055
-    projector_m: float = 0.0275
-    window_px: int = 7
-    uniqueness_percent: int = 15
-    left_right_px: int = 1
-    max_error_px: float = 0.2
-    disparity_step_px: float = 1 / 32
-    dot_spacing_rad: float = 0.006
-    dot_radius_rad: float = 0.0015
-    ambient_share: float = 0.02
-    speckle_contrast: float = 0.027
-    full_well_e: float = 4000.0
-    read_noise_e: float = 8.0
-    min_range_m: float = 0.2
-    max_range_m: float = 10.0
-    depth_unit_m: float = 0.001
-    pattern_seed: int = 0
-    noise_seed: int = 0
+    baseline_m: Annotated[float, Between(0.001, 10)] = 0.055
+    projector_m: Annotated[float, Between(0, 10)] = 0.0275
+    window_px: Annotated[int, Between(1, 31)] = 7
+    uniqueness_percent: Annotated[int, Between(0, 99)] = 15
+    left_right_px: Annotated[int, Between(0, 64)] = 1
+    max_error_px: Annotated[float, Between(0.001, 10)] = 0.2
+    disparity_step_px: Annotated[float, Between(0.001, 1)] = 1 / 32
+    dot_spacing_rad: Annotated[float, Between(0.0005, 0.5)] = 0.006
+    dot_radius_rad: Annotated[float, Between(0.0001, 0.1)] = 0.0015
+    ambient_share: Annotated[float, Between(0, 1e6)] = 0.02
+    speckle_contrast: Fraction = 0.027
+    full_well_e: Annotated[float, Between(1, 1e9)] = 4000.0
+    read_noise_e: Annotated[float, Between(0, 1e6)] = 8.0
+    min_range_m: Annotated[float, Between(0.01, 1000)] = 0.2
+    max_range_m: Annotated[float, Between(0.01, 1000)] = 10.0
+    depth_unit_m: Annotated[float, Between(1e-06, 0.1)] = 0.001
+    pattern_seed: Seed = 0
+    noise_seed: Seed = 0
     kind: Literal["active_stereo"] = "active_stereo"
 
     def __post_init__(self) -> None:
-        _check_bounds(self)
+        check_ranges(self, self.kind)
         _check_range(self)
         _check_window(self)
         if self.projector_m > self.baseline_m:
@@ -225,15 +186,6 @@ DepthCamera = Annotated[AnyDepthCamera, Field(discriminator="kind")]
 DEPTH_CAMERA_TYPES: dict[str, type[AnyDepthCamera]] = {
     kind.kind: kind for kind in (StructuredLight, TimeOfFlight, ActiveStereo)
 }
-
-
-def _check_bounds(camera: AnyDepthCamera) -> None:
-    names = {field.name for field in fields(camera)}
-    check_bounds(
-        camera,
-        camera.kind,
-        {name: limits for name, limits in DEPTH_CAMERA_BOUNDS.items() if name in names},
-    )
 
 
 def _check_range(camera: AnyDepthCamera) -> None:

@@ -7,29 +7,9 @@ resolution.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from sim2cam.scene.bounds import FRACTION_RANGE, SEED_RANGE, Bounds, check_bounds
-
-LENS_EFFECT_BOUNDS: dict[str, Bounds] = {
-    "defocus": {"aperture_m": (0, 0.1), "focus_m": (1e-4, 1e6)},
-    "lateral_color": {"red": (-0.05, 0.05), "blue": (-0.05, 0.05)},
-    "field_blur": {"corner_px": (0, 20)},
-    "glare": {
-        "veil": FRACTION_RANGE,
-        "bloom": FRACTION_RANGE,
-        "bloom_radius": (0.001, 0.2),
-        "ghost": FRACTION_RANGE,
-        "ghost_scale": (0.1, 3),
-    },
-    "dirt": {
-        "coverage": FRACTION_RANGE,
-        "loss": FRACTION_RANGE,
-        "size": (0.005, 0.5),
-        "seed": SEED_RANGE,
-    },
-    "droplets": {"count": (0, 200), "radius": (0.002, 0.2), "seed": SEED_RANGE},
-}
-"""Limits of single parameters by effect."""
+from sim2cam.scene.parameters import Between, Fraction, Seed, check_ranges
 
 
 @dataclass(frozen=True)
@@ -44,11 +24,11 @@ class Defocus:
         focus_m: Depth in focus, from the centre of projection.
     """
 
-    aperture_m: float
-    focus_m: float
+    aperture_m: Annotated[float, Between(0, 0.1)]
+    focus_m: Annotated[float, Between(0.0001, 1e6)]
 
     def __post_init__(self) -> None:
-        check_bounds(self, "defocus", LENS_EFFECT_BOUNDS["defocus"])
+        check_ranges(self, "defocus")
 
 
 @dataclass(frozen=True)
@@ -60,11 +40,11 @@ class LateralColor:
             pixel at a distance of a thousand pixels.
     """
 
-    red: float = 0.0
-    blue: float = 0.0
+    red: Annotated[float, Between(-0.05, 0.05)] = 0.0
+    blue: Annotated[float, Between(-0.05, 0.05)] = 0.0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "lateral_color", LENS_EFFECT_BOUNDS["lateral_color"])
+        check_ranges(self, "lateral_color")
 
 
 @dataclass(frozen=True)
@@ -75,10 +55,10 @@ class FieldBlur:
         corner_px: Standard deviation in the corners, pixels.
     """
 
-    corner_px: float = 0.0
+    corner_px: Annotated[float, Between(0, 20)] = 0.0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "field_blur", LENS_EFFECT_BOUNDS["field_blur"])
+        check_ranges(self, "field_blur")
 
 
 @dataclass(frozen=True)
@@ -94,14 +74,14 @@ class Glare:
         ghost_scale: Scale of the ghost image.
     """
 
-    veil: float = 0.0
-    bloom: float = 0.0
-    bloom_radius: float = 0.02
-    ghost: float = 0.0
-    ghost_scale: float = 0.6
+    veil: Fraction = 0.0
+    bloom: Fraction = 0.0
+    bloom_radius: Annotated[float, Between(0.001, 0.2)] = 0.02
+    ghost: Fraction = 0.0
+    ghost_scale: Annotated[float, Between(0.1, 3)] = 0.6
 
     def __post_init__(self) -> None:
-        check_bounds(self, "glare", LENS_EFFECT_BOUNDS["glare"])
+        check_ranges(self, "glare")
         if self.veil + self.bloom + self.ghost > 1:
             raise ValueError(
                 "glare: the sum of veil, bloom and ghost must be at most 1, not "
@@ -120,13 +100,13 @@ class Dirt:
         seed: Seed of the smears.
     """
 
-    coverage: float
-    loss: float
-    size: float = 0.08
-    seed: int = 0
+    coverage: Fraction
+    loss: Fraction
+    size: Annotated[float, Between(0.005, 0.5)] = 0.08
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "dirt", LENS_EFFECT_BOUNDS["dirt"])
+        check_ranges(self, "dirt")
 
 
 @dataclass(frozen=True)
@@ -139,12 +119,12 @@ class Droplets:
         seed: Seed of their positions.
     """
 
-    count: int
-    radius: float
-    seed: int = 0
+    count: Annotated[int, Between(0, 200)]
+    radius: Annotated[float, Between(0.002, 0.2)]
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "droplets", LENS_EFFECT_BOUNDS["droplets"])
+        check_ranges(self, "droplets")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -84,3 +85,22 @@ class Material:
     emission: float = 0.0
     relief: float | None = None
     wear: Wear | None = None
+
+
+def hsv_to_linear(hue: float, saturation: float, value: float) -> Color:
+    """Return the linear RGB of an sRGB colour given as hue, saturation and value (IEC 61966-2-1)."""
+    srgb = colorsys.hsv_to_rgb(hue % 1.0, saturation, value)
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in srgb)
+    return r, g, b
+
+
+def linear_to_srgb(linear: Color) -> Color:
+    """Return sRGB, 0 to 1, from linear RGB (IEC 61966-2-1)."""
+    r, g, b = (12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055 for c in linear)
+    return r, g, b
+
+
+def mix_colors(first: Color, second: Color, share: float) -> Color:
+    """Return a linear blend of two colours."""
+    r, g, b = ((1 - share) * a + share * b for a, b in zip(first, second, strict=True))
+    return r, g, b

@@ -4,42 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from sim2cam.scene.bounds import FRACTION_RANGE, SEED_RANGE, Bounds, check_bounds
+from sim2cam.scene.parameters import Between, Fraction, Positive, Seed, check_ranges
 
 BayerPattern = Literal["RGGB", "BGGR", "GRBG", "GBRG"]
 Demosaic = Literal["bilinear", "edge_aware"]
 Subsampling = Literal["444", "422", "420"]
 FileFormat = Literal["jpeg", "png"]
-
-SENSOR_BOUNDS: dict[str, Bounds] = {
-    "mosaic": {
-        "bits": (8, 16),
-        "black_share": (0, 0.5),
-        "crosstalk": (0, 0.3),
-        "prnu": (0, 0.5),
-        "dsnu_e": (0, 1e6),
-        "row_noise_e": (0, 1e6),
-        "dark_e": (0, 1e6),
-        "hot_share": FRACTION_RANGE,
-        "hot_e": (0, 1e9),
-        "pattern_seed": SEED_RANGE,
-    },
-    "processing": {
-        "shading_correction": FRACTION_RANGE,
-        "color_correction": FRACTION_RANGE,
-        "local_tone": FRACTION_RANGE,
-        "chroma_blur_px": (0, 20),
-    },
-    "automatics": {
-        "exposure_lag_s": (0, 60),
-        "white_balance": FRACTION_RANGE,
-        "white_lag_s": (0, 60),
-        "fixed_gain": (1e-9, 1e9),
-    },
-}
-"""Limits of single parameters by part."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +35,19 @@ class Mosaic:
     """
 
     pattern: BayerPattern
-    bits: int = 12
-    black_share: float = 1 / 16
-    crosstalk: float = 0.0
-    prnu: float = 0.0
-    dsnu_e: float = 0.0
-    row_noise_e: float = 0.0
-    dark_e: float = 0.0
-    hot_share: float = 0.0
-    hot_e: float = 0.0
-    pattern_seed: int = 0
+    bits: Annotated[int, Between(8, 16)] = 12
+    black_share: Annotated[float, Between(0, 0.5)] = 1 / 16
+    crosstalk: Annotated[float, Between(0, 0.3)] = 0.0
+    prnu: Annotated[float, Between(0, 0.5)] = 0.0
+    dsnu_e: Annotated[float, Between(0, 1e6)] = 0.0
+    row_noise_e: Annotated[float, Between(0, 1e6)] = 0.0
+    dark_e: Annotated[float, Between(0, 1e6)] = 0.0
+    hot_share: Fraction = 0.0
+    hot_e: Annotated[float, Between(0, 1e9)] = 0.0
+    pattern_seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "mosaic", SENSOR_BOUNDS["mosaic"])
+        check_ranges(self, "mosaic")
 
     def white_level(self) -> int:
         """Return the largest pixel value."""
@@ -101,14 +73,14 @@ class Processing:
     """
 
     demosaic: Demosaic = "edge_aware"
-    shading_correction: float = 0.0
-    color_correction: float = 1.0
-    local_tone: float = 0.0
-    chroma_blur_px: float = 0.0
+    shading_correction: Fraction = 0.0
+    color_correction: Fraction = 1.0
+    local_tone: Fraction = 0.0
+    chroma_blur_px: Annotated[float, Between(0, 20)] = 0.0
     jpeg_subsampling: Subsampling = "420"
 
     def __post_init__(self) -> None:
-        check_bounds(self, "processing", SENSOR_BOUNDS["processing"])
+        check_ranges(self, "processing")
 
 
 @dataclass(frozen=True)
@@ -125,13 +97,13 @@ class Automatics:
             auto-exposure.
     """
 
-    exposure_lag_s: float = 0.0
-    white_balance: float = 0.0
-    white_lag_s: float = 0.0
-    fixed_gain: float | None = None
+    exposure_lag_s: Annotated[float, Between(0, 60)] = 0.0
+    white_balance: Fraction = 0.0
+    white_lag_s: Annotated[float, Between(0, 60)] = 0.0
+    fixed_gain: Annotated[float, Between(1e-09, 1e9)] | None = None
 
     def __post_init__(self) -> None:
-        check_bounds(self, "automatics", SENSOR_BOUNDS["automatics"])
+        check_ranges(self, "automatics")
 
 
 @dataclass(frozen=True)
@@ -164,24 +136,24 @@ class Sensor:
     """
 
     exposure_ev: float
-    red_gain: float
-    blue_gain: float
-    vignetting: float
-    blur_px: float
-    full_well_e: float
-    read_noise_e: float
-    denoise: float
-    tone_contrast: float
-    saturation: float
-    sharpening: float
-    jpeg_quality: int
-    noise_seed: int
+    red_gain: Positive
+    blue_gain: Positive
+    vignetting: Fraction
+    blur_px: Annotated[float, Between(0, 50)]
+    full_well_e: Positive
+    read_noise_e: Annotated[float, Between(0)]
+    denoise: Fraction
+    tone_contrast: Annotated[float, Between(0.1, 5)]
+    saturation: Annotated[float, Between(0, 5)]
+    sharpening: Annotated[float, Between(0, 10)]
+    jpeg_quality: Annotated[int, Between(1, 100)]
+    noise_seed: Seed
     mosaic: Mosaic | None = None
     processing: Processing | None = None
     automatics: Automatics | None = None
-    red_response: float = 1.0
-    blue_response: float = 1.0
-    tone_shoulder: float = 0.8
+    red_response: Annotated[float, Between(0.05, 1)] = 1.0
+    blue_response: Annotated[float, Between(0.05, 1)] = 1.0
+    tone_shoulder: Fraction = 0.8
     file_format: FileFormat = "jpeg"
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose
+from sim2cam.objects.primitives import Ground
 from sim2cam.render.backends.opengl.batch import InstanceBatch, make_batch
 from sim2cam.render.backends.opengl.context import PlatformName, open_context
 from sim2cam.render.backends.opengl.device_memory import (
@@ -38,7 +39,6 @@ from sim2cam.render.rasterizer import (
     count_amodal_words,
 )
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Ground
 
 Floats = NDArray[np.float64]
 

@@ -24,8 +24,8 @@ from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import InputError
 from sim2cam.geometry.inertia import is_plausible_inertia
 from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
 from sim2cam.scene.articulation import Articulation
-from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 Floats = NDArray[np.float64]
 

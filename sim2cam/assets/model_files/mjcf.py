@@ -42,8 +42,8 @@ from sim2cam.assets.model_files.xml_file import (
 )
 from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, Vec3, quaternion, vec3
+from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
 from sim2cam.scene.articulation import Joint, JointKind
-from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 _WORLD = "world"
 _KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic"}

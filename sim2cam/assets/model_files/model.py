@@ -18,8 +18,8 @@ from sim2cam.assets.mesh_files.reader import MESH_SUFFIXES
 from sim2cam.errors import InputError
 from sim2cam.geometry.inertia import Floats, tensor_to_pseudo_inertia
 from sim2cam.geometry.poses import Pose, Vec3
+from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
 from sim2cam.scene.articulation import Joint, JointKind
-from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 T = TypeVar("T")
 Rgb = tuple[int, int, int]

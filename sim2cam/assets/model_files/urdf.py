@@ -43,8 +43,8 @@ from sim2cam.assets.model_files.xml_file import (
 )
 from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, quaternion
+from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
 from sim2cam.scene.articulation import Joint, Mimic
-from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 
 def read_urdf(path: Path) -> Model:

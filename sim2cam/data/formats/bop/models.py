@@ -14,7 +14,7 @@ from sim2cam.data.formats.writing import to_json
 from sim2cam.data.sample import Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
-from sim2cam.scene.shape import Asset
+from sim2cam.scene.shape import Shape
 from sim2cam.scene.symmetry import Symmetries
 
 MODEL_FOLDER = "models"
@@ -53,8 +53,8 @@ class ModelSource:
             missing.
     """
 
-    find_assets: Callable[[Sample], Mapping[int, Asset]]
-    load_model: Callable[[Sample, Asset], ObjectModel]
+    find_assets: Callable[[Sample], Mapping[int, Shape]]
+    load_model: Callable[[Sample, Shape], ObjectModel]
 
 
 def write_models(models: Mapping[int, ObjectModel], folder: Path) -> None:

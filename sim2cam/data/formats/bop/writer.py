@@ -32,7 +32,7 @@ from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import Box, is_inside_image, mask_to_box
 from sim2cam.geometry.triangles import project_triangles, rasterize_triangles
-from sim2cam.scene.shape import Asset
+from sim2cam.scene.shape import Shape
 
 TARGETS_SUFFIX = "targets_bop19.json"
 _MIN_VISIBLE_FRACTION = 0.1  # of target objects
@@ -116,7 +116,7 @@ def _is_cut_without_model(numbering: _ObjectNumbering, sample: Sample, label: Ob
     return not is_inside and numbering.find_model(sample, label) is None
 
 
-_ObjectKey = tuple[str, Asset | None]
+_ObjectKey = tuple[str, Shape | None]
 """Key of an ``obj_id``: category, and asset if known."""
 
 

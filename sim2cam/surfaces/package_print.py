@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Color
-from sim2cam.scene.packages import PackageLabel
+from sim2cam.scene.package_label import PackageLabel
 from sim2cam.surfaces.printing import Canvas, draw_text, to_texels
 from sim2cam.surfaces.textures import load_linear_image
 
@@ -188,3 +188,8 @@ _PATTERN_PAINTERS: tuple[Callable[[Canvas, np.random.Generator], None], ...] = (
     _draw_stripes,
     _draw_frame,
 )
+
+
+def resize_panel(panel: Floats, width: int, height: int) -> Floats:
+    """Return a panel of another size in texels."""
+    return np.asarray(cv2.resize(panel, (width, height), interpolation=cv2.INTER_AREA))

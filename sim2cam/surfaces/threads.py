@@ -1,4 +1,4 @@
-"""Meshes of bolts and nuts: chamfered hexagons and helical threads."""
+"""Threads and chamfered hexagons of bolts and nuts, along z."""
 
 from __future__ import annotations
 
@@ -8,59 +8,76 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.scene.fasteners import THREAD_DEPTH, Bolt, Nut
+from sim2cam.errors import SpecError
+from sim2cam.geometry.poses import Quaternion
 from sim2cam.surfaces.lathe import make_unit_circle
 from sim2cam.surfaces.mesh import Mesh, join_meshes, make_grid_faces, make_patch, make_single_part
 
 Floats = NDArray[np.float64]
 
+THREAD_DEPTH = 0.6134
+"""Depth of an external thread over its pitch (ISO 68-1: 17/24 of the triangle's height)."""
+FLAT_RADIUS_RATIO = 0.95
+"""Radius of the flat inside the chamfer of a hexagon, over its inradius."""
+
+_MAX_THREAD_TURNS = 80
 _SEGMENTS = 36  # per circle, six per side of a hexagon
-_FLAT_RADIUS_RATIO = 0.95  # radius of the flat inside the chamfer, over the inradius of the hexagon
 _CHAMFER_SLOPE = math.tan(math.radians(30))
 
 
-def build_bolt_mesh(bolt: Bolt) -> Mesh:
-    """Return the mesh of a bolt; its parts are head, thread and unthreaded shank."""
-    radius, bearing_z_m = bolt.diameter_m / 2, bolt.head_bottom_z_m
-    thread_end_z_m = bolt.tip_z_m + bolt.threaded * bolt.length_m
-    root_m = radius - THREAD_DEPTH * bolt.pitch_m
-    head = [
-        *_build_hexagonal_prism(
-            bolt.head_m, bearing_z_m, bolt.head_top_z_m, are_chamfered=(False, True)
-        ),
-        _build_ring(0.0, _FLAT_RADIUS_RATIO * bolt.head_m / 2, bolt.head_top_z_m, faces_up=True),
-        _build_hexagon_underside(bolt.head_m, radius, bearing_z_m),
-    ]
-    thread = [
-        _build_ring(0.0, root_m, bolt.tip_z_m, faces_up=False),
-        _build_thread(radius, root_m, bolt.pitch_m, (bolt.tip_z_m, thread_end_z_m)),
-    ]
-    shank = [
-        _build_ring(root_m, radius, thread_end_z_m, faces_up=False),
-        _build_tube(radius, (thread_end_z_m, bearing_z_m)),
-    ]
-    return _join_groups(head, thread, shank)
+def compute_hexagon_area_m2(across_m: float) -> float:
+    """Return the area of a hexagon by its width across flats."""
+    return math.sqrt(3) / 2 * across_m**2
 
 
-def build_nut_mesh(nut: Nut) -> Mesh:
-    """Return the mesh of a nut; its parts are the outside and the thread."""
-    top_m, depth = nut.height_m / 2, THREAD_DEPTH * nut.pitch_m
-    outside = [
-        *_build_hexagonal_prism(nut.across_m, -top_m, top_m, are_chamfered=(True, True)),
-        *(
-            _build_ring(
-                nut.diameter_m / 2, _FLAT_RADIUS_RATIO * nut.across_m / 2, z, faces_up=z > 0
-            )
-            for z in (-top_m, top_m)
-        ),
-    ]
-    inside = _build_thread(
-        nut.diameter_m / 2 - depth, nut.diameter_m / 2, nut.pitch_m, (-top_m, top_m)
-    )
-    return _join_groups(outside, [inside])
+def compute_thread_area_m2(diameter_m: float, pitch_m: float) -> float:
+    """Return the mean cross-section of a thread with straight flanks."""
+    radius, depth = diameter_m / 2, THREAD_DEPTH * pitch_m
+    return math.pi * (radius**2 - radius * depth + depth**2 / 3)
 
 
-def _join_groups(*groups: list[Mesh]) -> Mesh:
+def check_thread(
+    name: str,
+    diameter_m: float,
+    pitch_m: float,
+    across_m: float,
+    length_m: float,
+    threaded: float = 1.0,
+) -> None:
+    """Raise an error if a thread cannot be built.
+
+    Args:
+        name: Name of the object in the error.
+        diameter_m, pitch_m: Major diameter and pitch of the thread.
+        across_m: Width across flats of the hexagon.
+        length_m, threaded: Length of the shank or hole, and its fraction with thread.
+
+    Raises:
+        SpecError: With the sizes and what is allowed.
+    """
+    if not 1.2 * diameter_m <= across_m <= 4 * diameter_m:
+        raise SpecError(
+            f"a {name} for a thread of {diameter_m} m is {across_m} m across flats. Allowed: 1.2 to 4 times "
+            "the thread diameter."
+        )
+    if not (threaded <= 1 and threaded * length_m <= _MAX_THREAD_TURNS * pitch_m):
+        raise SpecError(
+            f"a thread with a pitch of {pitch_m} m covers {threaded} of {length_m} m. Allowed: up to 1, and "
+            f"{_MAX_THREAD_TURNS} turns."
+        )
+    if not pitch_m <= diameter_m / 2:
+        raise SpecError(
+            f"a thread of {diameter_m} m has a pitch of {pitch_m} m. Allowed: up to half of the diameter."
+        )
+
+
+def rotate_by_sixths(sixths: int) -> Quaternion:
+    """Return the rotation about z by a number of sixths of a turn."""
+    return math.cos(sixths * math.pi / 6), 0.0, 0.0, math.sin(sixths * math.pi / 6)
+
+
+def join_groups(*groups: list[Mesh]) -> Mesh:
+    """Return groups of meshes as one mesh, each group a part."""
     counts = [sum(len(mesh.parts) for mesh in group) for group in groups]
     joined = join_meshes([mesh for group in groups for mesh in group])
     part_numbers = np.arange(1, len(groups) + 1, dtype=np.uint32)
@@ -75,12 +92,12 @@ def _sample_hexagon(across_m: float) -> tuple[Floats, Floats]:
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1), distances
 
 
-def _build_hexagonal_prism(
+def build_hexagonal_prism(
     across_m: float, low_m: float, high_m: float, *, are_chamfered: tuple[bool, bool]
 ) -> list[Mesh]:
     """Return the sides of a hexagonal prism, and the chamfers of its lower and upper end."""
     directions, distances = _sample_hexagon(across_m)
-    chamfer_m = (distances - _FLAT_RADIUS_RATIO * across_m / 2) * _CHAMFER_SLOPE
+    chamfer_m = (distances - FLAT_RADIUS_RATIO * across_m / 2) * _CHAMFER_SLOPE
     low = low_m + chamfer_m * are_chamfered[0]
     high = high_m - chamfer_m * are_chamfered[1]
     meshes = []
@@ -100,7 +117,7 @@ def _build_hexagonal_prism(
             if is_cut:
                 inner = np.column_stack(
                     [
-                        directions[side] * _FLAT_RADIUS_RATIO * across_m / 2,
+                        directions[side] * FLAT_RADIUS_RATIO * across_m / 2,
                         np.full(len(outline_xy), end_z),
                     ]
                 )
@@ -123,7 +140,7 @@ def _build_chamfer(outer: Floats, inner: Floats, directions: Floats, z_sign: int
     )  # fmt: skip
 
 
-def _build_ring(inner_m: float, outer_m: float, height_m: float, *, faces_up: bool) -> Mesh:
+def build_ring(inner_m: float, outer_m: float, height_m: float, *, faces_up: bool) -> Mesh:
     """Return a level ring; a disc at inner radius 0."""
     ring, _ = make_unit_circle(_SEGMENTS)
     circles = [
@@ -134,7 +151,7 @@ def _build_ring(inner_m: float, outer_m: float, height_m: float, *, faces_up: bo
     return make_patch(points, z if faces_up else -z, x, y, make_grid_faces(2, len(ring)))
 
 
-def _build_hexagon_underside(across_m: float, inner_m: float, height_m: float) -> Mesh:
+def build_hexagon_underside(across_m: float, inner_m: float, height_m: float) -> Mesh:
     """Return the lower face of a hexagon around a shank."""
     directions, distances = _sample_hexagon(across_m)
     x, y, z = np.eye(3)
@@ -148,7 +165,8 @@ def _build_hexagon_underside(across_m: float, inner_m: float, height_m: float) -
     return join_meshes(meshes)
 
 
-def _build_tube(radius_m: float, heights_m: tuple[float, float]) -> Mesh:
+def build_tube(radius_m: float, heights_m: tuple[float, float]) -> Mesh:
+    """Return the side of a cylinder between two heights."""
     ring, angle = make_unit_circle(_SEGMENTS)
     points = np.vstack(
         [np.column_stack([radius_m * ring, np.full(len(ring), z)]) for z in heights_m]
@@ -156,7 +174,7 @@ def _build_tube(radius_m: float, heights_m: tuple[float, float]) -> Mesh:
     return _build_band(points, np.tile(ring, (2, 1)), np.zeros(len(points)), angle, radius_m)
 
 
-def _build_thread(
+def build_thread(
     crest_m: float, root_m: float, pitch_m: float, heights_m: tuple[float, float]
 ) -> Mesh:
     """Return a thread between two heights; internal if the crest radius is the smaller one.
