@@ -100,7 +100,7 @@ def simulate_scene(recipe: Recipe, index: int, clock: Clock) -> Scene:
             rendered = sample_factors(
                 recipe.domain, SEED, index, views=recipe.render.views, attempt=attempt
             )
-            candidate = build_scene(rendered, *size)
+            candidate = build_scene(rendered, recipe.domain, *size)
             problem = find_unprojectable_corner(candidate)
         if problem is None:
             with clock("physics"):

@@ -16,6 +16,8 @@ from sim2cam import images
 from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
+from sim2cam.objects.die import Die, Pips
+from sim2cam.objects.primitives import Ground, Sphere
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.render.physics.simulation import simulate
@@ -24,7 +26,7 @@ from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture, TextureFamily
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Sensor
-from sim2cam.scene.shape import Asset, Die, Ground, Pips, Sphere
+from sim2cam.scene.shape import Shape
 
 SIDE_PX = 512
 EXPOSURE = 1.0
@@ -155,7 +157,7 @@ def _make_object(index: int, rng: np.random.Generator) -> Body:
     scale_m = 0.012 if is_die else 0.015
     texture = Texture(family, _sample_color(rng), _sample_color(rng), scale_m, 0.8, 0.5, index)
     pips = Pips("round", 0.09, 0.25, 0.0, (0.02, 0.02, 0.02))
-    asset: Asset = Die(_DIE_M, 0.12, 0.4, pips, False) if is_die else Sphere(_BALL_M)
+    asset: Shape = Die(_DIE_M, 0.12, 0.4, pips, False) if is_die else Sphere(_BALL_M)
     material = Material(texture, 0.4, 0.04)
     return Body(f"object/{index}", asset, material, Pose(), mass_kg=0.03, is_target=True)
 

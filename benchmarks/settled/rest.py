@@ -16,18 +16,15 @@ from rendering.commands import run
 from sim2cam.assets.mesh import build_collider
 from sim2cam.data.writer import write_json
 from sim2cam.errors import SceneError
+from sim2cam.objects.primitives import Ground
+from sim2cam.objects.solid import ConvexPart, Solid
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scene_sampling import SettledScene, simulate_scene
-from sim2cam.render.physics.colliders import CollisionPart, build_collision_parts
 from sim2cam.render.physics.contacts import build_support_graph
 from sim2cam.render.physics.inertia import compute_inertial_frame
-from sim2cam.render.physics.world import ROLLING_FRICTION_M
-from sim2cam.scene.fasteners import Bolt, Nut
-from sim2cam.scene.packages import Tin
+from sim2cam.render.physics.world import FILE_ROLLING_FRICTION_M
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Cuboid, Cylinder, Die, Ground, MeshFile, Sphere
-from sim2cam.scene.tubes import Tubes
-from sim2cam.scene.twisty import TwistyCube
+from sim2cam.scene.shape import MeshFile
 
 BLOCK = 50
 """Scenes per unit of work."""
@@ -146,12 +143,18 @@ def _export_bodies(scene: Scene) -> list[dict[str, Any]]:
             "rotation_wxyz": body.pose.rotation_wxyz,
             "mass_kg": 0.0 if body.is_fixed else body.mass_kg,
             "friction": body.friction,
-            "rolling_m": ROLLING_FRICTION_M.get(body.asset.kind, 0.0),
+            "rolling_m": _get_rolling_friction_m(body),
             **_export_inertia(body),
             **_export_shape(body),
         }
         for body in scene.bodies
     ]
+
+
+def _get_rolling_friction_m(body: Body) -> float:
+    if isinstance(body.asset, Solid):
+        return body.asset.rolling_friction_m
+    return FILE_ROLLING_FRICTION_M
 
 
 def _export_inertia(body: Body) -> dict[str, Any]:
@@ -169,35 +172,30 @@ def _export_inertia(body: Body) -> dict[str, Any]:
 
 def _export_shape(body: Body) -> dict[str, Any]:
     """Return the collision shape of a body."""
-    match body.asset:
-        case Die():
-            shape: dict[str, Any] = {"kind": "box", "half_m": [body.asset.edge_m / 2] * 3}
-        case Sphere():
-            shape = {"kind": "sphere", "half_m": [body.asset.radius_m]}
-        case Cylinder() | Tin():
-            shape = {"kind": "cylinder", "half_m": [body.asset.radius_m, body.asset.height_m / 2]}
-        case Ground():
-            shape = {"kind": "plane", "half_m": [body.asset.side_m / 2] * 2 + [0.1]}
-        case MeshFile():
-            parts = [part.tolist() for part in build_collider(body.asset).parts]
-            shape = {"kind": "parts", "parts_m": parts}
-        case TwistyCube() | Bolt() | Nut() | Tubes():
-            corners = [
-                _compute_corners(part).tolist() for part in build_collision_parts(body.asset)
-            ]
-            shape = {"kind": "parts", "parts_m": corners}
-        case _:
-            shape = {"kind": "box", "half_m": [side / 2 for side in body.asset.size_m]}
-    return shape
+    asset = body.asset
+    if isinstance(asset, Ground):
+        return {"kind": "plane", "half_m": [asset.side_m / 2] * 2 + [0.1]}
+    if not isinstance(asset, Solid):
+        assert isinstance(asset, MeshFile)
+        return {
+            "kind": "parts",
+            "parts_m": [part.tolist() for part in build_collider(asset).parts],
+        }
+    parts = asset.build_collider()
+    if asset.is_compound:
+        return {"kind": "parts", "parts_m": [_compute_corners(part).tolist() for part in parts]}
+    x, y, z = (side / 2 for side in parts[0].size_m)
+    halves = {"box": [x, y, z], "cylinder": [x, z], "sphere": [x]}
+    return {"kind": parts[0].geometry, "half_m": halves[parts[0].geometry]}
 
 
-def _compute_corners(part: CollisionPart) -> np.ndarray:
+def _compute_corners(part: ConvexPart) -> np.ndarray:
     """Return the corners (n, 3) of a solid in the frame of the body; round shapes become prisms."""
-    if isinstance(part.shape, Cuboid):
-        local = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * part.shape.size_m
-        return part.pose.apply(local)
+    if part.geometry == "box":
+        local = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * part.size_m
+        return np.asarray(part.pose.apply(local))
     turns = np.linspace(0, 2 * math.pi, 24, endpoint=False)
-    ring = part.shape.radius_m * np.stack([np.cos(turns), np.sin(turns)], axis=1)
-    half = part.shape.height_m / 2
+    ring = part.size_m[0] / 2 * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    half = part.size_m[2] / 2
     ends = [np.column_stack([ring, np.full(len(ring), z)]) for z in (-half, half)]
-    return part.pose.apply(np.vstack(ends))
+    return np.asarray(part.pose.apply(np.vstack(ends)))

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
 
 GRAVITY_M_S2 = 9.81
-_FILE_ROLLING_FRICTION_M = 2e-3  # of mesh files
+FILE_ROLLING_FRICTION_M = 2e-3
+"""Rolling friction of mesh files."""
 _SOLVER_ITERATIONS = 300  # per substep
 _RESTITUTION_MIN_SPEED_M_S = (
     0.1  # slower impacts do not bounce; gravity alone adds 0.04 m/s per step
@@ -75,7 +76,7 @@ def _add_multibody(client: BulletClient, body: Body, shape: int) -> int:
     if inertial.specific_moments_m2 is not None:
         moments = np.multiply(inertial.specific_moments_m2, mass_kg * SCALE**2).tolist()
         client.changeDynamics(handle, -1, mass=mass_kg, localInertiaDiagonal=moments)
-    rolling_m = _FILE_ROLLING_FRICTION_M
+    rolling_m = FILE_ROLLING_FRICTION_M
     if isinstance(body.asset, Solid):
         rolling_m = body.asset.rolling_friction_m
     rolling = rolling_m * SCALE

@@ -21,11 +21,11 @@ from sim2cam.assets.mesh import build_collider, parse_file, read_mesh_file
 from sim2cam.assets.mesh_cache import MeshContent
 from sim2cam.geometry.inertia import compute_center_of_mass, compute_principal_axes
 from sim2cam.geometry.poses import Pose
+from sim2cam.objects.primitives import Cuboid, Ground
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Cuboid, Ground
 from sim2cam.surfaces.mesh import Mesh
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).*has no normals")

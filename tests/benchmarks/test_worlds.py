@@ -14,12 +14,13 @@ from scipy.spatial.transform import Rotation
 from settled import rest
 from settled.recipes import compute_coverage
 
+from sim2cam.objects.bolt import Bolt
+from sim2cam.objects.nut import Nut
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.domain_survey import FactorHistogram, sample_factor_histograms
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.scene.fasteners import Bolt, Nut
 
 SETTLED = simulate_scene(load_recipe("cubes"), 5, 0)
 

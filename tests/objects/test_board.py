@@ -9,9 +9,8 @@ import pytest
 from sim2cam.errors import SpecError
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.objects.board import make_board_print
+from sim2cam.objects.board import MARKER_COUNTS, Board, make_board_print
 from sim2cam.render.frame import shoot
-from sim2cam.scene.shape import MARKER_COUNTS, Board
 
 INK = (0.02, 0.02, 0.02)
 CHESS = Board("chessboard", 7, 6, 0.025, 0.7, "4x4_50", 0, 0.015, 0.004, INK)

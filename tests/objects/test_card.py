@@ -9,12 +9,12 @@ import pytest
 import trimesh
 
 from sim2cam.errors import SpecError
-from sim2cam.objects.card import make_card_prints
+from sim2cam.objects.block import Block
+from sim2cam.objects.board import Board
+from sim2cam.objects.card import CARD_FACES, HALF_TURN_FACES, Card, make_card_prints
 from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import build_texture_set
-from sim2cam.scene.shape import CARD_FACES, Block, Board, Card
-from sim2cam.scene.symmetry import HALF_TURN_FACES
 
 SIZE, CORNER = (0.06, 0.09, 0.001), 0.004
 BLUE = (0.02, 0.05, 0.3)

@@ -4,9 +4,15 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.objects.die import TILE_PX, build_die_shadow_faces, build_die_surface, render_die_maps
+from sim2cam.objects.die import (
+    TILE_PX,
+    Die,
+    Pips,
+    build_die_shadow_faces,
+    build_die_surface,
+    render_die_maps,
+)
 from sim2cam.scene.material import Texture
-from sim2cam.scene.shape import Die, Pips
 from sim2cam.surfaces.textures import encode_srgb
 
 WHITE, BLACK = (0.8, 0.8, 0.8), (0.01, 0.01, 0.01)

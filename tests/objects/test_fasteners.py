@@ -11,13 +11,16 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Pose, quaternion
+from sim2cam.objects.bolt import Bolt
+from sim2cam.objects.nut import Nut
+from sim2cam.objects.primitives import Cuboid
 from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh, compute_extent
 from sim2cam.render.physics.colliders import build_collision_parts
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.scene.fasteners import THREAD_DEPTH, Bolt, Nut, compute_hexagon_area_m2
-from sim2cam.scene.shape import Cuboid
+from sim2cam.scene.fasteners import compute_hexagon_area_m2
 from sim2cam.scene.symmetry import OBJECT_KINDS, get_keypoints
+from sim2cam.surfaces.threads import THREAD_DEPTH
 
 BOLT = Bolt(0.006, 0.03, 0.001, 0.7, 0.01, 0.004, "bolt M6")
 NUT = Nut(0.006, 0.001, 0.01, 0.005, "nut M6")

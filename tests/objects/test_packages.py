@@ -8,18 +8,20 @@ import pytest
 import trimesh
 
 from sim2cam.errors import SpecError
-from sim2cam.objects.package_print import (
+from sim2cam.objects.carton import Carton
+from sim2cam.objects.packages import render_carton_texture, render_tin_texture
+from sim2cam.objects.tin import Tin
+from sim2cam.render.frame import get_category
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.physics.simulation import simulate
+from sim2cam.scene.material import Texture
+from sim2cam.scene.package_label import PackageLabel
+from sim2cam.surfaces.package_print import (
     encode_ean13,
     render_front_panel,
     render_name_panel,
     render_small_print_panel,
 )
-from sim2cam.objects.packages import render_carton_texture, render_tin_texture
-from sim2cam.render.frame import get_category
-from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.physics.simulation import simulate
-from sim2cam.scene.material import Texture
-from sim2cam.scene.packages import Carton, PackageLabel, Tin
 from sim2cam.surfaces.textures import encode_srgb
 
 WHITE, RED, BLUE = (0.9, 0.9, 0.9), (0.6, 0.02, 0.02), (0.02, 0.05, 0.5)

@@ -9,12 +9,13 @@ import trimesh
 
 from sim2cam.errors import SpecError
 from sim2cam.objects.packages import render_sheet_texture
+from sim2cam.objects.primitives import Cuboid
+from sim2cam.objects.sheet import Sheet
+from sim2cam.objects.tubes import Strand, Tubes
 from sim2cam.render.meshes.mesh import build_mesh, compute_extent
 from sim2cam.render.physics.colliders import build_collision_parts
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.scene.packages import PackageLabel, Sheet
-from sim2cam.scene.shape import Cuboid
-from sim2cam.scene.tubes import Strand, Tubes
+from sim2cam.scene.package_label import PackageLabel
 
 BAR = Strand(((0.0, 0.0, -0.05), (0.0, 0.0, 0.05)), (0.01, 0.01))
 TURN = np.linspace(0, 1.5 * math.pi, 40)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import trimesh
 
+from sim2cam.objects.twisty import FACE_NORMALS, FACES, TwistyCube, make_scramble
 from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh, compute_extent
 from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.render.physics.colliders import build_collision_parts
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.symmetry import get_keypoints
-from sim2cam.scene.twisty import FACE_NORMALS, FACES, TwistyCube, make_scramble
 
 LINEAR = {"U": 0.9, "R": 0.1, "F": 0.2, "D": 0.7, "L": 0.4, "B": 0.05}
 COLORS = tuple((LINEAR[face], 0.3, 0.6) for face in FACES)

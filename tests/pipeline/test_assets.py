@@ -13,6 +13,7 @@ import trimesh
 from sim2cam.data.checks.dataset import check_dataset
 from sim2cam.data.reader import read_header
 from sim2cam.errors import InputError, RecipeError
+from sim2cam.objects.die import Die
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
@@ -21,7 +22,7 @@ from sim2cam.randomize.limits import check_domain
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.physics.inertia import compute_inertial_frame
-from sim2cam.scene.shape import Die, MeshFile
+from sim2cam.scene.shape import MeshFile
 
 TEXT = """\
 base = "objects"

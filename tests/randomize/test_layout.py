@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import UsageError
+from sim2cam.objects.block import Block
+from sim2cam.objects.primitives import Cylinder, Sphere
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant
 from sim2cam.randomize.limits import check_domain, check_settings, list_categories
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.scene.shape import Block, Cylinder, Sphere
 
 INDICES = range(10)
 

@@ -6,6 +6,8 @@ import pytest
 
 from sim2cam.geometry.lens import KannalaBrandt
 from sim2cam.geometry.poses import Pose
+from sim2cam.objects.die import Die
+from sim2cam.objects.primitives import Cuboid, Cylinder, Ground, Sphere
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
 from sim2cam.randomize.domain import (
@@ -24,7 +26,6 @@ from sim2cam.scene import camera as scene_camera
 from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, TimeOfFlight
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Cuboid, Cylinder, Die, Ground, Sphere
 
 INDICES = range(12)
 

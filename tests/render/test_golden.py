@@ -17,12 +17,12 @@ from sim2cam import images
 from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational, ThinPrism
 from sim2cam.geometry.poses import Pose
+from sim2cam.objects.primitives import Cylinder
 from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import AreaLight, Environment, Lamp, PointLight, SpotLight
 from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture, Wear
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Cylinder
 
 FOLDER = Path(__file__).with_name("golden")
 PINNED = {

@@ -9,12 +9,12 @@ import pytest
 from sim2cam.errors import RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
+from sim2cam.objects.primitives import Ground
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.render.lighting.beams import find_ground_color
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.light import Environment
-from sim2cam.scene.shape import Ground
 
 EVEN = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
 TEXT = """\

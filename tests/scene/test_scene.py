@@ -9,13 +9,15 @@ import pytest
 from sim2cam.errors import Sim2CamError, SpecError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable
 from sim2cam.geometry.poses import Pose
+from sim2cam.objects.die import FACE_NORMALS as DIE_FACE_NORMALS
+from sim2cam.objects.die import Die, Pips
+from sim2cam.objects.primitives import Cuboid, Cylinder, Ground, Sphere
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.depth_camera import ActiveStereo, StructuredLight, TimeOfFlight
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Sensor
-from sim2cam.scene.shape import DIE_FACE_NORMALS, Cuboid, Cylinder, Die, Ground, Pips, Sphere
 
 DIE = Die(0.016, 0.1, 0.3, Pips("ring", 0.09, 0.25, 0.02, (0.1, 0.2, 0.3)), mirrored=True)
 ASSETS = (Ground(6.0), DIE, Cuboid((0.1, 0.2, 0.3)), Cylinder(0.02, 0.03), Sphere(0.04))

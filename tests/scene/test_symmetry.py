@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from sim2cam.objects.block import Block
+from sim2cam.objects.board import Board
+from sim2cam.objects.card import Card
+from sim2cam.objects.carton import Carton
+from sim2cam.objects.die import Die, Pips
+from sim2cam.objects.primitives import Cuboid, Cylinder, Ground, Sphere
+from sim2cam.objects.tin import Tin
+from sim2cam.objects.twisty import TwistyCube
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.scene.packages import Carton, PackageLabel, Tin
-from sim2cam.scene.shape import Block, Board, Card, Cuboid, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.scene.package_label import PackageLabel
 from sim2cam.scene.symmetry import OBJECT_KINDS, get_keypoints
-from sim2cam.scene.twisty import TwistyCube
 
 PIPS = Pips("round", 0.1, 0.25, 0.02, (0.0, 0.0, 0.0))
 LABEL = PackageLabel("rice", 3, (0.9, 0.9, 0.9), (0.6, 0.02, 0.02), (0.02, 0.05, 0.5))

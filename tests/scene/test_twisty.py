@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import SpecError
-from sim2cam.scene.twisty import (
+from sim2cam.objects.twisty import (
     FACE_NORMALS,
     FACES,
     MOVES,

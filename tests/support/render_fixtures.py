@@ -8,6 +8,8 @@ import pytest
 from sim2cam.errors import BackendError
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
+from sim2cam.objects.die import Die, Pips
+from sim2cam.objects.primitives import Cuboid, Ground, Sphere
 from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
 from sim2cam.render.backends.path_traced import PathTracedRasterizer
 from sim2cam.render.backends.tiny_renderer import TinyRasterizer
@@ -19,7 +21,6 @@ from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Sensor
-from sim2cam.scene.shape import Cuboid, Die, Ground, Pips, Sphere
 
 WHITE, GREY, BLACK = (0.8, 0.8, 0.8), (0.3, 0.3, 0.3), (0.01, 0.01, 0.01)
 RED = (0.7, 0.02, 0.02)

@@ -16,14 +16,19 @@ from sim2cam.images import (
     encode_full_depth,
     encode_png,
 )
+from sim2cam.objects.board import Board
+from sim2cam.objects.card import Card
+from sim2cam.objects.carton import Carton
+from sim2cam.objects.primitives import Cuboid, Ground, Sphere
+from sim2cam.objects.sheet import Sheet
+from sim2cam.objects.tin import Tin
 from sim2cam.render.meshes.atlas import ATLAS_SPECS
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.scene.decal import SIDE_COUNTS, Decal
 from sim2cam.scene.image_file import ImageFile
-from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
+from sim2cam.scene.package_label import PackageLabel
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Board, Card, Cuboid, Ground, Sphere
 from sim2cam.surfaces.decals import Panel, composite_decals
 
 LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))

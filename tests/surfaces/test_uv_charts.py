@@ -11,13 +11,17 @@ from sim2cam.assets.finish import check_unshared_texels, compute_file_maps
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
+from sim2cam.objects.card import Card
+from sim2cam.objects.carton import Carton
+from sim2cam.objects.sheet import Sheet
+from sim2cam.objects.tin import Tin
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture, Wear
-from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
-from sim2cam.scene.shape import Card, MeshFile
+from sim2cam.scene.package_label import PackageLabel
+from sim2cam.scene.shape import MeshFile
 from sim2cam.surfaces.textures import make_level_sampler
 from sim2cam.surfaces.uv_charts import PlanarTexels, map_mesh_texels
 

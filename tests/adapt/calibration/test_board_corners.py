@@ -10,7 +10,7 @@ from sim2cam.adapt.calibration.board_corners import (
     detect_marker_dictionary,
     select_common_shape,
 )
-from sim2cam.scene.shape import Board
+from sim2cam.objects.board import Board
 from tests.adapt.calibration.conftest import chessboard_picture
 
 

@@ -13,12 +13,13 @@ from sim2cam.assets.mesh import build_collider, load_content, read_mesh_file
 from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.geometry.poses import Pose
+from sim2cam.objects.primitives import Ground, Sphere
 from sim2cam.render.meshes.mesh import build_mesh, compute_extent
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Ground, MeshFile, Sphere
+from sim2cam.scene.shape import MeshFile
 
 CRANE = """\
 <?xml version="1.0"?>

@@ -4,9 +4,9 @@ import cv2
 import numpy as np
 import pytest
 
+from sim2cam.objects.primitives import Cylinder
 from sim2cam.render.meshes import mesh as mesh_module
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.scene.shape import Cylinder
 
 CHANNELS = ("depth_m", "bodies", "normals")
 TURNED = (0.8, 0.2, -0.4, 0.4)

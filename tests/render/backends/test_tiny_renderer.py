@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import BackendError
+from sim2cam.objects.primitives import Cylinder
 from sim2cam.render.backends.tiny_renderer import TinyRasterizer
 from sim2cam.render.frame import shoot
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Cylinder
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from sim2cam.images import SRGB_TO_LINEAR
+from sim2cam.objects.board import Board
+from sim2cam.objects.card import Card
+from sim2cam.objects.carton import Carton
 from sim2cam.objects.packages import make_bare_tin_mask
+from sim2cam.objects.sheet import Sheet
+from sim2cam.objects.tin import Tin
 from sim2cam.render.meshes.atlas import ATLAS_SPECS, build_atlas_maps
 from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.scene.material import Wear
-from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
-from sim2cam.scene.shape import Board, Card
+from sim2cam.scene.package_label import PackageLabel
 
 LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
 PLATE = (0.063, 0.088, 0.001)

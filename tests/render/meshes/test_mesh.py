@@ -3,8 +3,9 @@ import math
 import numpy as np
 import pytest
 
+from sim2cam.objects.die import Die, Pips
+from sim2cam.objects.primitives import Cuboid, Cylinder, Ground, Sphere
 from sim2cam.render.meshes.mesh import build_mesh, sample_surface_points
-from sim2cam.scene.shape import Cuboid, Cylinder, Die, Ground, Pips, Sphere
 
 DIE = Die(0.016, 0.1, 0.5, Pips("round", 0.09, 0.25, 0.02, (0.0, 0.0, 0.0)), mirrored=True)
 SOLIDS = [Cuboid((0.03, 0.02, 0.01)), Cylinder(0.02, 0.015), Sphere(0.02), DIE]

@@ -8,13 +8,16 @@ import pytest
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import compute_digest, encode_png
+from sim2cam.objects.card import Card
+from sim2cam.objects.carton import Carton
+from sim2cam.objects.sheet import Sheet
+from sim2cam.objects.tin import Tin
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.render.meshes.atlas import ATLAS_SPECS
 from sim2cam.scene.image_file import ImageFile
-from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
+from sim2cam.scene.package_label import PackageLabel
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Card
 
 LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
 CARD = Card("10H", (0.063, 0.088, 0.001), 0.003, (0.1, 0.1, 0.5))

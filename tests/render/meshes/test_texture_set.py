@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from sim2cam.objects.primitives import Cuboid, Cylinder, Ground, Sphere
 from sim2cam.render.meshes.texture_set import build_texture_set
-from sim2cam.scene.shape import Cuboid, Cylinder, Ground, Sphere
 
 
 def test_a_die_wears_its_atlas_once(make):

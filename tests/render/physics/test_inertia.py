@@ -9,15 +9,18 @@ from scipy.spatial.transform import Rotation
 from scipy.special import ellipk
 
 from sim2cam.geometry.poses import Pose, quaternion
+from sim2cam.objects.bolt import Bolt
+from sim2cam.objects.nut import Nut
+from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
+from sim2cam.objects.tubes import Strand, Tubes
+from sim2cam.objects.twisty import TwistyCube
 from sim2cam.render.physics import simulation
 from sim2cam.render.physics.inertia import InertialFrame, compute_inertial_frame
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.render.physics.trajectory import STEP_S, MotionRecording
-from sim2cam.scene.fasteners import Bolt, Nut, compute_hexagon_area_m2
+from sim2cam.scene.fasteners import compute_hexagon_area_m2
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Cuboid, Cylinder, MeshFile, Sphere
-from sim2cam.scene.tubes import Strand, Tubes
-from sim2cam.scene.twisty import TwistyCube
+from sim2cam.scene.shape import MeshFile
 
 SIDES = (0.1, 0.06, 0.02)
 MOMENTS = np.array([0.06**2 + 0.02**2, 0.1**2 + 0.02**2, 0.1**2 + 0.06**2]) / 12

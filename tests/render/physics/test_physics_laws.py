@@ -12,15 +12,16 @@ from scipy.spatial.transform import Rotation
 from scipy.stats import chisquare
 
 from sim2cam.assets.importer import import_assets
+from sim2cam.objects.bolt import Bolt
+from sim2cam.objects.primitives import Cuboid
+from sim2cam.objects.tin import Tin
 from sim2cam.render.physics import simulation, trajectory, world
 from sim2cam.render.physics.contacts import build_support_graph
 from sim2cam.render.physics.simulation import find_upward_face, simulate
 from sim2cam.render.physics.trajectory import STEP_S, MotionRecording
 from sim2cam.render.physics.world import GRAVITY_M_S2
-from sim2cam.scene.fasteners import Bolt
-from sim2cam.scene.packages import PackageLabel, Tin
+from sim2cam.scene.package_label import PackageLabel
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Cuboid
 
 WHITE, BLACK = (0.9, 0.9, 0.9), (0.02, 0.02, 0.02)
 

@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Pose
+from sim2cam.objects.tubes import Strand, Tubes
 from sim2cam.render.physics import simulation
 from sim2cam.render.physics.simulation import (
     MAX_PENETRATION_M,
@@ -20,7 +21,6 @@ from sim2cam.render.physics.simulation import (
 from sim2cam.render.physics.trajectory import MotionRecording
 from sim2cam.render.physics.world import GRAVITY_M_S2
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.tubes import Strand, Tubes
 
 # The 24 ways a cube can lie.
 ORIENTATIONS = list(Rotation.create_group("O"))

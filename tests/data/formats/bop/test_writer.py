@@ -30,7 +30,8 @@ from sim2cam.geometry.run_length import RleMask
 from sim2cam.geometry.triangles import project_triangles, rasterize_triangles
 from sim2cam.images import encode_png, read_rgb
 from sim2cam.learn.torch_dataset import TorchDetectionDataset
-from sim2cam.scene.shape import Block, Sphere
+from sim2cam.objects.block import Block
+from sim2cam.objects.primitives import Sphere
 from sim2cam.scene.symmetry import get_symmetries
 
 CURE = "Correct the file."
