@@ -59,8 +59,8 @@ def test_it_is_small_and_nothing_else_lies_there():
 def test_its_recipe_is_another_camera_than_the_default_s():
     hidden, shown = load_recipe(str(RECIPE)), load_recipe("dice")
     assert hidden.categories == shown.categories
-    assert hidden.domain.lens.k1.kind == "constant"
-    assert hidden.domain.view.tilt_rad.low > 0.3
+    assert hidden.domain.get_factor("lens/k1").kind == "constant"
+    assert hidden.domain.get_factor("view/tilt_rad").low > 0.3
     assert (hidden.render.width, hidden.render.height) == (384, 384)
 
 

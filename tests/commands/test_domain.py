@@ -45,7 +45,7 @@ def quick(monkeypatch):
 
     def looks_by(recipe, ways, *, count, seed, keep_count, **_):
         rng = np.random.default_rng(seed)
-        warmth = recipe.domain.light.warmth
+        warmth = recipe.domain.get_factor("light/warmth")
         drawn = rng.uniform(warmth.low, warmth.high, count)
         looks = 0.01 * rng.standard_normal((count, 37))
         looks[:, 9] += 0.1 * drawn
@@ -71,7 +71,7 @@ def test_it_writes_a_recipe_a_page_and_its_numbers(photos, quick, tmp_path, caps
     assert "light/warmth: -1 to 1 -> " in said.err
     recipe = load_recipe(str(out / "few-fitted.toml"))
     assert recipe.name == "few-fitted"
-    warmth = recipe.domain.light.warmth
+    warmth = recipe.domain.get_factor("light/warmth")
     assert [warmth.low, warmth.high] == found["ranges"][0]["after"]
     assert recipe.domain.layout == load_recipe(str(tmp_path / "few.toml")).domain.layout
     assert (out / "fit.html").is_file()

@@ -83,7 +83,7 @@ def make(recipe, root, count=4):
 def test_recipe_imports_assets_of_its_folder(recipe):
     assert recipe.categories == ("block", "cup")
     assert [facts.name for facts in recipe.assets] == ["block/red.ply", "cup/a.stl"]
-    assert recipe.domain.object.asset.options == ("block/red.ply", "cup/a.stl")
+    assert recipe.domain.get_factor("object/asset").options == ("block/red.ply", "cup/a.stl")
     assert Recipe.from_json(recipe.to_json()) == recipe
 
 
@@ -214,9 +214,9 @@ def test_clutter_is_not_labelled(place, tmp_path):
     )
     recipe = load_recipe(str(path))
     assert recipe.categories == ("cup",)
-    assert recipe.domain.object.asset.options == ("cup/a.stl",)
+    assert recipe.domain.get_factor("object/asset").options == ("cup/a.stl",)
     clutter = ("clutter/nail.stl", "clutter/tray/lid.stl")
-    assert recipe.domain.distractor.asset.options == clutter
+    assert recipe.domain.get_factor("distractor/asset").options == clutter
     dataset = make(recipe, tmp_path / "d")
     assert not check_dataset(tmp_path / "d").problems
     assert {label.category for sample in dataset.samples for label in sample.objects} == {"cup"}

@@ -294,7 +294,7 @@ def test_estimate_of_shards_and_bytes():
 @pytest.mark.usefixtures("opengl")
 def test_all_channels_of_stills_pass_the_check(tmp_path):
     full = load_recipe("dice-full")
-    domain = replace(full.domain, sensor=replace(full.domain.sensor, file_format=Constant("png")))
+    domain = full.domain.replace_factors({"sensor/file_format": Constant("png")})
     small = replace(full, domain=domain, render=replace(full.render, width=96, height=80, views=2))
     dataset = generate(
         small, tmp_path / "d", count=2, seed=1, workers=1, resume=False, overwrite=False,

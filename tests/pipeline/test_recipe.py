@@ -70,8 +70,8 @@ def test_distribution_is_replaced_whole(tmp_path):
     path = tmp_path / "r.toml"
     path.write_text('base = "dice"\n[domain.light]\nwarmth = { kind = "constant", value = 0.0 }\n')
     recipe, base = load_recipe(str(path)), load_recipe("dice")
-    assert recipe.domain.light.warmth.kind == "constant"
-    assert recipe.domain.light.horizon == base.domain.light.horizon
+    assert recipe.domain.get_factor("light/warmth").kind == "constant"
+    assert recipe.domain.get_factor("light/horizon") == base.domain.get_factor("light/horizon")
 
 
 BAD = [
@@ -205,7 +205,7 @@ def test_inherited_cases_without_use_are_ignored(tmp_path):
     base.write_text(f"base = 'dice'\n[domain.table]\nhue = {of_each}")
     path.write_text("base = 'base.toml'\n[domain.layout]\nsurface = 'mat'")
     domain = load_recipe(str(path)).domain
-    assert compute_extremes(domain, domain.table.hue, "domain.table.hue") == (0.2,)
+    assert compute_extremes(domain, domain.get_factor("table/hue"), "domain.table.hue") == (0.2,)
     assert sample_factors(domain, 0, 0, views=1).values["table/hue"] == 0.2
     path.write_text(
         f"base = 'base.toml'\n[domain.layout]\nsurface = 'mat'\n[domain.table]\nhue = {of_each}"

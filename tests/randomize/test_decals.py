@@ -26,7 +26,7 @@ def domain():
 
 def with_group(domain, name, **factors):
     given = {k: v if hasattr(v, "sample") else Constant(v) for k, v in factors.items()}
-    return replace(domain, **{name: replace(getattr(domain, name), **given)})
+    return domain.replace_factors({f"{name}/{name}": value for name, value in given.items()})
 
 
 def composed(domain, index=0, change=None):

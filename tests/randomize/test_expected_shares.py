@@ -86,9 +86,9 @@ def test_words_are_drawn_as_asked(domain, distribution):
 
 def test_the_same_factor_asks_the_same(domain):
     edges = np.linspace(-1, 1, 9)
-    asked = compute_bin_probabilities(domain, domain.light.warmth, edges)
+    asked = compute_bin_probabilities(domain, domain.get_factor("light/warmth"), edges)
     assert np.array_equal(compute_bin_probabilities(domain, Same("light/warmth"), edges), asked)
-    surfaces = compute_value_probabilities(domain, domain.layout.surface)
+    surfaces = compute_value_probabilities(domain, domain.get_factor("layout/surface"))
     assert compute_value_probabilities(domain, Same("layout/surface")) == surfaces
 
 

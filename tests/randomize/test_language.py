@@ -66,7 +66,7 @@ def several(distribution, n=4000):
 
 def changed(domain, group, **factors):
     """The domain with other factors, which must be sound."""
-    other = replace(domain, **{group: replace(getattr(domain, group), **factors)})
+    other = domain.replace_factors({f"{group}/{name}": value for name, value in factors.items()})
     check_domain(other, ())
     return other
 
@@ -393,7 +393,7 @@ def test_set_and_redrawn_at_once(domain):
     assert after["table/value"] != before["table/value"]
     again = values(domain, intervention=Intervention(resamples={"table": 2}))
     assert {p for p in after if after[p] != again[p]} == {"table/hue"}
-    expected = domain.table.value.sample(SamplingContext(derive_rng(3, "table/value", attempt=2)))
+    expected = domain.get_factor("table/value").sample(SamplingContext(derive_rng(3, "table/value", attempt=2)))
     assert after["table/value"] == expected
 
 

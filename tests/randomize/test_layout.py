@@ -31,7 +31,7 @@ def boards():
 
 def changed(domain, group, **values):
     fixed = {name: None if value is None else Constant(value) for name, value in values.items()}
-    return replace(domain, **{group: replace(getattr(domain, group), **fixed)})
+    return domain.replace_factors({f"{group}/{name}": value for name, value in fixed.items()})
 
 
 def composed(domain, index, **layout):

@@ -147,7 +147,7 @@ def test_a_recipe_may_have_several_bases(tmp_path):
     assert domain.block is not None
     assert domain.cable == load_recipe("dice-hidden").domain.cable
     assert domain.layout.surface == Constant("mat")
-    assert domain.layout.block_count == load_recipe("cubes").domain.layout.block_count
+    assert domain.layout.block_count == load_recipe("cubes").domain.get_factor("layout/block_count")
     recipe.write_text(OVER.format(base='["occluders"]', surface="mat"))
     with pytest.raises(RecipeError):
         load_recipe(str(recipe))

@@ -49,7 +49,7 @@ def changed(domain, group, **values):
         name: Constant(value) if isinstance(value, int | float | str) else value
         for name, value in values.items()
     }
-    return replace(domain, **{group: replace(getattr(domain, group), **fixed)})
+    return domain.replace_factors({f"{group}/{name}": value for name, value in fixed.items()})
 
 
 def scene_of(domain, index=0, assets=()):
@@ -75,14 +75,14 @@ def with_gate(domain, **values):
     domain = replace(domain, fixture=group, fixture_surface=domain.block_surface)
     domain = changed(domain, "fixture", **named)
     if "joints" in values:
-        domain = replace(domain, fixture=replace(domain.fixture, joints=values["joints"]))
+        domain = domain.replace_factors({"fixture/joints": values["joints"]})
     return changed(domain, "layout", fixture_count=1, surface="table")
 
 
 def test_each_instance_has_a_distribution_of_its_own(cubes):
     of = Each((Constant(0.03), Uniform(0.04, 0.05), Choice((0.02, 0.025))))
     domain = changed(cubes, "layout", block_count=5)
-    domain = replace(domain, block=replace(domain.block, length_m=of))
+    domain = domain.replace_factors({"block/length_m": of})
     check_domain(domain, (), COLORS)
     lengths = [
         sample_factors(domain, 0, 3, views=1).get_float(f"block/{i}/length_m") for i in range(5)

@@ -31,9 +31,9 @@ def changed(before, after):
 def test_every_factor_is_drawn_from_its_own_stream(domain):
     values = drawn(domain).values
     for path, factor in (
-        ("light/warmth", domain.light.warmth),
-        ("die/2/edge_m", domain.die.edge_m),
-        ("view/1/die_px", domain.view.die_px),
+        ("light/warmth", domain.get_factor("light/warmth")),
+        ("die/2/edge_m", domain.get_factor("die/edge_m")),
+        ("view/1/die_px", domain.get_factor("view/die_px")),
     ):
         assert values[path] == factor.sample(SamplingContext(derive_rng(3, path, scene_index=5)))
 
@@ -122,17 +122,17 @@ def test_a_name_is_not_taken_for_another_that_begins_alike(domain):
     )
     assert {p.split("/")[0] for p in differing} == {"die"}
     more = sample_factors(
-        replace(domain, layout=replace(domain.layout, die_count=Constant(12))), 3, 5, views=1
+        domain.replace_factors({"layout/die_count": Constant(12)}), 3, 5, views=1
     )
     again = sample_factors(
-        replace(domain, layout=replace(domain.layout, die_count=Constant(12))),
+        domain.replace_factors({"layout/die_count": Constant(12)}),
         3, 5, views=1, intervention=Intervention(resamples={"die/1": 1}),
     )  # fmt: skip
     assert {p.split("/")[1] for p in changed(more, again)} == {"1"}
 
 
 def test_another_distribution_of_one_factor_changes_no_other(domain):
-    other = replace(domain, table=replace(domain.table, hue=Uniform(0.0, 0.01)))
+    other = domain.replace_factors({"table/hue": Uniform(0.0, 0.01)})
     assert changed(drawn(domain), drawn(other)) == {"table/hue"}
 
 
@@ -196,7 +196,7 @@ def test_values_are_read_by_kind(domain):
 
 
 def test_groups_and_factors_that_are_left_out_change_no_other(domain):
-    bare = replace(domain, stereo=None, depth_camera=None)
+    bare = domain.replace_groups({"stereo": None, "depth_camera": None})
     paths = changed(drawn(domain), drawn(bare))
     assert {p.split("/")[0] for p in paths} == {"stereo", "depth_camera"}
     assert "depth_camera/0/speckle_contrast" not in drawn(domain).values

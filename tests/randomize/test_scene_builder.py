@@ -217,7 +217,7 @@ def test_cameras_have_the_drawn_depth_camera_and_eye(domain):
 
 
 def test_a_domain_without_them_gives_cameras_without_them(domain):
-    _, scene = composed(replace(domain, stereo=None, depth_camera=None), 0)
+    _, scene = composed(domain.replace_groups({"stereo": None, "depth_camera": None}), 0)
     assert {(camera.depth_camera, camera.baseline_m) for camera in scene.cameras} == {(None, None)}
 
 
@@ -344,7 +344,7 @@ def test_parts_of_the_sensor_are_left_out_one_by_one(group):
     domain = load_recipe("dice-camera").domain
     (whole,), (without,) = (
         build_scene(sample_factors(d, 0, 2, views=1), 640, 480).cameras
-        for d in (domain, replace(domain, **{group: None}))
+        for d in (domain, domain.replace_groups({group: None}))
     )
     assert without == replace(whole, sensor=replace(whole.sensor, **{group: None}))
 
@@ -356,7 +356,7 @@ def test_parts_of_the_glass_are_left_out_one_by_one(group):
     domain = load_recipe("dice-camera").domain
     (whole,), (without,) = (
         build_scene(sample_factors(d, 0, 2, views=1), 640, 480).cameras
-        for d in (domain, replace(domain, **{group: None}))
+        for d in (domain, domain.replace_groups({group: None}))
     )
     assert without == replace(whole, glass=replace(whole.glass, **{group: None}))
 

@@ -344,11 +344,11 @@ def test_what_a_camera_measured_is_not_done_twice(tmp_path):
         assert getattr(under.domain, group) is not None
     for group in ("glare", "dirt", "droplets"):
         assert getattr(mine.domain, group) == getattr(under.domain, group)
-    assert mine.domain.processing.local_tone is None
-    assert mine.domain.processing.shading_correction is None
+    assert mine.domain.get_factor("processing/local_tone") is None
+    assert mine.domain.get_factor("processing/shading_correction") is None
     assert "raw" not in mine.render.channels
     path.write_text(path.read_text() + '[domain.mosaic]\npattern = "RGGB"\n')  # has the last word
-    assert load_recipe(str(path)).domain.mosaic.pattern.value == "RGGB"
+    assert load_recipe(str(path)).domain.get_factor("mosaic/pattern").value == "RGGB"
     write_camera(
         tmp_path / "camera.json", dataclasses.replace(fit(), estimates=(), sensor_samples={})
     )
@@ -403,7 +403,7 @@ def test_a_recipe_says_what_is_wrong_with_its_camera(tmp_path, lines, problem):
 def test_large_cameras_are_drawn_smaller(tmp_path):
     large = dataclasses.replace(fit(), width=6000, height=4000, lens=None)
     found = recipe(tmp_path, large, "[render]\nwidth = 4096\nheight = 2731\n")
-    assert found.domain.sensor.blur_px.values[0] < sensors()["sensor.blur_px"][0]
+    assert found.domain.get_factor("sensor/blur_px").values[0] < sensors()["sensor.blur_px"][0]
 
 
 def test_fisheyes_take_the_place_of_other_lenses_and_the_other_way_round(tmp_path):
@@ -434,7 +434,7 @@ def test_the_recipe_itself_has_the_last_word_and_the_file_decides_the_digest(tmp
         tmp_path, fit(), "[render]\nwidth = 320\nheight = 240\n[domain.sensor]\nvignetting = 0.3\n"
     )
     assert found.render.width == 320
-    assert found.domain.sensor.vignetting.value == 0.3
+    assert found.domain.get_factor("sensor/vignetting").value == 0.3
     other = dataclasses.replace(fit(), estimates=fit().estimates[:1])
     assert recipe(tmp_path, fit()).digest() != recipe(tmp_path, other).digest()
     (tmp_path / "camera.json").unlink()
@@ -721,8 +721,8 @@ def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_w
     )
     tried = {"sensor.full_well_e": (200.5, 201.0, 204.0), "sensor.read_noise_e": (14.4, 14.9, 15.0)}
     found = recipe(tmp_path, dataclasses.replace(fit(), estimates=told, sensor_samples=tried))
-    assert found.domain.sensor.full_well_e.values == tried["sensor.full_well_e"]
-    assert found.domain.sensor.read_noise_e.values == tried["sensor.read_noise_e"]
+    assert found.domain.get_factor("sensor/full_well_e").values == tried["sensor.full_well_e"]
+    assert found.domain.get_factor("sensor/read_noise_e").values == tried["sensor.read_noise_e"]
     alone = recipe(tmp_path, dataclasses.replace(fit(), estimates=told, sensor_samples={}))
     assert alone.domain.sensor == load_recipe("dice").domain.sensor
 
