@@ -132,14 +132,22 @@ class Domino(ObjectKind):
         doubles = {_name_pair(a, b) for a, b in pairs if a == b}
         others = {_name_pair(a, b) for a, b in pairs if a != b}
         return (
-            cls.make_label_class(others | {DOMINO_BACK}),
+            cls.make_label_class(others | cls.list_hidden_categories(possible)),
             cls.make_label_class(doubles, "double domino", symmetry.HALF_TURN),
         )
 
+    @classmethod
+    def list_hidden_categories(cls, possible: PossibleValues) -> set[str]:
+        """Return the back."""
+        return {DOMINO_BACK}
+
     def get_category(self, pose: Pose) -> str:
-        """Return the pip counts, the smaller first, or ``back`` if the domino lies face down."""
-        is_face_down = pose.rotation().apply((0.0, 0.0, 1.0))[2] < 0
-        return DOMINO_BACK if is_face_down else _name_pair(*self.pips)
+        """Return the pip counts, the smaller first, or ``back``."""
+        return self.get_hidden_category(pose) or _name_pair(*self.pips)
+
+    def get_hidden_category(self, pose: Pose) -> str | None:
+        """Return ``back`` if the domino lies face down."""
+        return DOMINO_BACK if pose.rotation().apply((0.0, 0.0, 1.0))[2] < 0 else None
 
     def get_symmetries(self) -> symmetry.Symmetries:
         """Return the half-turn symmetry of doubles."""
