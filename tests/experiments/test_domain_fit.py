@@ -12,16 +12,13 @@ from sim2cam.experiments.domain_gap import ImageFeatures
 from sim2cam.experiments.search import STUDY_FILE, open_study, search
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import LogUniform, Uniform
-from sim2cam.randomize.domain import get_factor
-from sim2cam.randomize.domain_ranges import replace_distributions
 from sim2cam.randomize.sampling_context import SamplingContext
 from sim2cam.seeds import derive_rng
 
 pytest.importorskip("optuna")
 
 FACTORS = ("light/sky_level", "light/warmth", "view/tilt_rad")
-START = replace_distributions(
-    load_recipe("dice").domain,
+START = load_recipe("dice").domain.replace_factors(
     {
         "light/sky_level": LogUniform(0.1, 1.0),
         "light/warmth": Uniform(-1.0, 1.0),
@@ -34,7 +31,7 @@ OPTIONS = FitOptions(trials=12, count=40, seed=3, factors=FACTORS)
 
 def seen(domain, seed, count):
     """Return noisy features that depend on light and warmth, but not on tilt."""
-    factors = {path: get_factor(domain, path) for path in FACTORS}
+    factors = {path: domain.get_factor(path) for path in FACTORS}
     drawn = tuple(
         {
             p: d.sample(SamplingContext(derive_rng(seed, p, scene_index=i)))
@@ -50,7 +47,7 @@ def seen(domain, seed, count):
 
 
 def captures(changes, count=120):
-    return seen(replace_distributions(START, changes), 77, count).features
+    return seen(START.replace_factors(changes), 77, count).features
 
 
 def fit(root, changes=None, options=OPTIONS, facts=None):
