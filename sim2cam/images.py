@@ -385,10 +385,6 @@ def watch_camera(source: int | str) -> Iterator[NDArray[np.uint8]]:
 def read_16bit(path: Path, *, channels: int = 1) -> NDArray[np.uint16]:
     """Read a 16-bit PNG as (H, W), or RGB (H, W, 3).
 
-    Args:
-        path: Image file.
-        channels: 1 or 3.
-
     Raises:
         InputError: If the file is missing, truncated or no 16-bit image with these channels.
     """
@@ -464,11 +460,6 @@ def allow_large_textures() -> Iterator[None]:
 def shrink_image(image: Image.Image, max_side_px: int, path: Path) -> NDArray[np.uint8]:
     """Scale an image down to a maximum side and return RGB uint8 (H, W, 3) without alpha.
 
-    Args:
-        image: Opened image.
-        max_side_px: Maximum of the longer side; smaller images keep their size.
-        path: File for errors.
-
     Raises:
         InputError: If the image is truncated or damaged.
     """
@@ -484,10 +475,6 @@ def shrink_image(image: Image.Image, max_side_px: int, path: Path) -> NDArray[np
 
 def open_texture(data: bytes, path: Path) -> Image.Image | None:
     """Open a texture of a 3D model; return None if the format is unknown.
-
-    Args:
-        data: Content of the image file.
-        path: Model file for errors.
 
     Raises:
         InputError: If it is damaged, of floating point, or larger than ``MAX_TEXTURE_PX`` squared.
@@ -510,13 +497,7 @@ def open_texture(data: bytes, path: Path) -> Image.Image | None:
 def encode_jpeg(
     rgb: NDArray[np.uint8], quality: int, subsampling: Literal["444", "422", "420"] = "420"
 ) -> bytes:
-    """Encode an RGB or grey image as JPEG.
-
-    Args:
-        rgb: Image (H, W, 3) or (H, W).
-        quality: JPEG quality, 1 to 100.
-        subsampling: Chroma subsampling.
-    """
+    """Encode an RGB or grey image as JPEG."""
     bgr = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR) if rgb.ndim == 3 else rgb
     factor = getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{subsampling}")
     options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, factor]

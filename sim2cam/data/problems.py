@@ -13,12 +13,7 @@ _MAX_SHOWN = 10
 
 
 class AnnotationErrors:
-    """Collect the flawed annotations of a dataset, so that one error names them all.
-
-    Args:
-        path: file or folder of the dataset.
-        skip_invalid: leave flawed annotations out with a warning instead of raising an error.
-    """
+    """Collect the flawed annotations of a dataset, so that one error names them all."""
 
     def __init__(self, path: Path, *, skip_invalid: bool = False) -> None:
         self._path, self._skip = path, skip_invalid

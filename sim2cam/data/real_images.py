@@ -151,10 +151,6 @@ def read_splits(
 def join_splits(path: Path, splits: Mapping[str, Dataset]) -> Dataset:
     """Return the splits of real images as one dataset.
 
-    Args:
-        path: Path of the images, for errors.
-        splits: Datasets by split name.
-
     Raises:
         InputError: If an image is in several splits.
     """
@@ -182,12 +178,6 @@ def read_evaluation_images(
 
     The images are those of ``read_real_images``. For a BOP dataset with a target list they are the listed test
     images, with amodal boxes.
-
-    Args:
-        path: As in ``read_real_images``.
-        session_rule: Rule of ``assign_sessions``; None for no sessions.
-        skip_invalid: As in ``read_real_images``.
-        split: As in ``read_real_images``.
 
     Raises:
         UsageError: If the rule or split does not exist.

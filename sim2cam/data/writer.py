@@ -90,12 +90,6 @@ class NewSample:
 def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
     """Prepare the folder of a dataset and write ``dataset.json``.
 
-    Args:
-        root: The folder.
-        header: Content of ``dataset.json``.
-        resume: Keep complete shards with an equal header.
-        overwrite: Remove existing content.
-
     Raises:
         OutputError: If the folder is not empty, holds another dataset or is not writable.
     """
@@ -118,11 +112,6 @@ def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overw
 
 def write_environment(root: Path, facts: Mapping[str, Any], *, expected_samples: int) -> None:
     """Write ``environment.json`` before the shards, so that checks detect missing samples.
-
-    Args:
-        root: The dataset.
-        facts: Environment of the run.
-        expected_samples: Total number of samples.
 
     Raises:
         OutputError: If the folder is not writable or the disk is full.
@@ -175,11 +164,6 @@ def shard_folder(root: Path, number: int) -> Path:
 
 def write_json(path: Path, value: Mapping[str, Any], *, indented: bool = True) -> None:
     """Write a JSON file with sorted keys, atomically.
-
-    Args:
-        path: The file; ``.gz`` is compressed.
-        value: Content.
-        indented: Write one value per line; otherwise write compact JSON.
 
     Raises:
         OutputError: If the folder is not writable or the disk is full.

@@ -75,9 +75,6 @@ def compute_principal_axes(pseudo_inertia: Floats) -> tuple[Pose, Vec3]:
 
     Axes that are principal already are kept, also for equal moments.
 
-    Args:
-        pseudo_inertia: (4, 4) pseudo-inertia.
-
     Returns:
         The pose of the principal frame, centred on the mass, and three moments over the mass, in square metres.
     """

@@ -29,9 +29,7 @@ def label(category="brick", extent=BRICK, pose=SOMEWHERE):
 
 
 def kinds(**symmetries):
-    return {
-        "objects": {n: {"categories": [n], "symmetries": s} for n, s in symmetries.items()},
-    }
+    return {"objects": {n: {"categories": [n], "symmetries": s} for n, s in symmetries.items()}}
 
 
 @pytest.fixture

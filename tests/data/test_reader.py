@@ -32,10 +32,7 @@ def test_what_was_written_is_read(native, tiny):
 def test_a_translated_sample_has_the_labels_of_its_parent(native, adapted):
     parents = read_dataset(native).samples
     for sample, parent in zip(read_dataset(adapted).samples, parents, strict=True):
-        assert (sample.objects, sample.channels) == (
-            parent.objects,
-            parent.channels,
-        )
+        assert (sample.objects, sample.channels) == (parent.objects, parent.channels)
         assert (sample.lens, sample.scene_index) == (parent.lens, parent.scene_index)
         assert (sample.origin, sample.parent) == ("adapted", parent.digest)
         assert sample.rgb != parent.rgb

@@ -17,12 +17,7 @@ import pytest
 from sim2cam.data.channels import DEPTH_SCALE_M
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.shards import read_shard_content
-from sim2cam.data.writer import (
-    compute_digest,
-    prepare_folder,
-    write_json,
-    write_shard,
-)
+from sim2cam.data.writer import compute_digest, prepare_folder, write_json, write_shard
 from sim2cam.errors import OutputError
 from sim2cam.images import read_16bit
 
@@ -80,15 +75,9 @@ def test_a_full_folder_is_refused(native, tiny):
     ("changes", "difference"),
     [
         ({"seed": 1}, "seed is 0, not 1"),
-        (
-            {"recipe": {"name": "tiny", "render": {"views": 4}}},
-            "recipe.render.views is 2, not 4",
-        ),
+        ({"recipe": {"name": "tiny", "render": {"views": 4}}}, "recipe.render.views is 2, not 4"),
         ({"backend": "egl"}, 'backend is null, not "egl"'),
-        (
-            {"categories": ["square"]},
-            'categories is ["square", "disc"], not ["square"]',
-        ),
+        ({"categories": ["square"]}, 'categories is ["square", "disc"], not ["square"]'),
     ],
 )
 def test_resume_refuses_another_recipe_and_names_the_difference(native, tiny, changes, difference):

@@ -180,8 +180,7 @@ def _read_expected_samples(root: Path) -> int:
 def _check_sample_list(records: list[SampleRecord], expected: int) -> Iterator[DatasetProblem]:
     if len(records) < expected:
         yield DatasetProblem(
-            SHARDS,
-            f"incomplete: {len(records)} of {expected} samples exist. {_RESUME_HINT}",
+            SHARDS, f"incomplete: {len(records)} of {expected} samples exist. {_RESUME_HINT}"
         )
     elif not records:
         yield DatasetProblem(HEADER, f"the dataset has no samples. {_RESUME_HINT}")
@@ -255,13 +254,7 @@ def _check_sample(
     categories: tuple[str, ...],
     adjacent_samples: Mapping[ChannelName, Sample | None],
 ) -> Iterator[str]:
-    """Yield problems with the record, files and labels of a sample.
-
-    Args:
-        record: Record of the sample.
-        categories: Categories of the dataset.
-        adjacent_samples: Target sample by flow channel.
-    """
+    """Yield problems with the record, files and labels of a sample."""
     if compute_digest(record.fields) != record.fields.get("digest"):
         yield "its record has changed: the digest differs"
     try:

@@ -71,12 +71,7 @@ def find_near_duplicates(
 
 
 def describe_near_duplicates(duplicates: Sequence[NearDuplicate], test_count: int) -> str:
-    """Return a warning about near-duplicates, or an empty text without any.
-
-    Args:
-        duplicates: Result of ``find_near_duplicates``.
-        test_count: Number of test images.
-    """
+    """Return a warning about near-duplicates, or an empty text without any."""
     if not duplicates:
         return ""
     first = duplicates[0]

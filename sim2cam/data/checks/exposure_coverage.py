@@ -95,12 +95,6 @@ def _compute_displacements(
 ) -> Floats:
     """Return the displacement (n, 2) in pixels of visible points during the exposure.
 
-    Args:
-        label: Object that the points move with.
-        sample: Sample with a lens, exposure time and camera pose.
-        channels: Channels of the sample.
-        instance_id: Instance id of the pixels.
-
     Raises:
         LensError: If a point moves out of the lens's field of view.
     """

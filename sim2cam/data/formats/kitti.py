@@ -174,11 +174,6 @@ def read_kitti(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dic
     neither trained on nor scored. Categories are the names that occur, sorted, restored from
     ``categories.txt`` if present.
 
-    Args:
-        root: the folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid annotations out with a warning.
-
     Raises:
         InputError: a file is missing, broken or inconsistent.
     """

@@ -10,12 +10,7 @@ from sim2cam.errors import InputError
 
 
 class ImageFinder:
-    """Finder of the images of label files, which records mismatching names.
-
-    Args:
-        root: folder of the dataset, for errors.
-        folder: folder of the images.
-    """
+    """Finder of the images of label files, which records mismatching names."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder
@@ -47,8 +42,7 @@ class ImageFinder:
         image = next((file for file in paths if is_file(file)), None)
         if image is None:
             raise InputError(
-                path,
-                f"image '{stem}' or '{base[:80]}' is missing in {self.folder}. Copy it there.",
+                path, f"image '{stem}' or '{base[:80]}' is missing in {self.folder}. Copy it there."
             )
         owner = self._owners.setdefault(image, path)
         if owner != path:

@@ -78,11 +78,6 @@ def read_labelme(root: Path, origin: Origin, *, skip_invalid: bool = False) -> d
     ``group_id`` are one object. Other shapes and images without a label file are left out with a
     warning. Categories are the labels that occur, sorted.
 
-    Args:
-        root: the folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid labels out with a warning.
-
     Raises:
         InputError: a file is missing, broken or inconsistent.
     """

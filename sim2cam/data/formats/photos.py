@@ -104,12 +104,6 @@ def read_oriented_image(
 ) -> OrientedImage:
     """Read size and orientation of an image and check them against its labels.
 
-    Args:
-        path: label file, for errors.
-        name: name that identifies the image.
-        image_path: image file.
-        annotated_size: width and height in the labels; None if missing.
-
     Raises:
         InputError: the image cannot be read, or its size differs from the labels.
     """

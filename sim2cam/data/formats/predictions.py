@@ -125,11 +125,6 @@ def compute_file_digests(captures: Dataset) -> dict[str, str]:
 def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> None:
     """Raise if predictions were made on other images of the same names.
 
-    Args:
-        path: prediction file, for errors.
-        digests: digests of the images that the predictions were made on.
-        captures: images to score on.
-
     Raises:
         InputError: an image differs or cannot be read.
     """
@@ -269,11 +264,7 @@ def _convert_coco_results(
 def _build_detection(path: Path, index: int, result: _CocoResult, ids: CocoIds) -> Detection:
     try:
         label = ids.build_label(
-            result.image_id,
-            result.category_id,
-            result.bbox,
-            result.segmentation,
-            result.keypoints,
+            result.image_id, result.category_id, result.bbox, result.segmentation, result.keypoints
         )
     except ValueError as error:
         raise InputError(path, f"[{index}]: {error} {_HINT}") from error

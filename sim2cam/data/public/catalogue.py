@@ -60,16 +60,7 @@ def _define_bop(
     licence: str | None = None,
     revision: str = "main",
 ) -> PublicDataset:
-    """Return a dataset of the BOP hub.
-
-    Args:
-        name: Name on the hub.
-        description: Content of the dataset.
-        archives: Name, size and SHA-256 (None if unknown) of each archive; the first creates the folder.
-        credit: Authors.
-        licence: Licence; None if unknown.
-        revision: Revision of the hub's repository.
-    """
+    """Return a dataset of the BOP hub."""
     sources = [
         Source(
             f"{_BOP_HUB}/{name}/resolve/{revision}/{name}_{part}.zip",

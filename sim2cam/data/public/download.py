@@ -53,11 +53,7 @@ class _RateMonitor:
         self._window_start, self._received = time.monotonic(), 0
 
     def update(self, received: int) -> None:
-        """Raise InputError if the rate of the last window is too low.
-
-        Args:
-            received: Number of bytes since the last call.
-        """
+        """Raise InputError if the rate of the last window is too low."""
         self._received += received
         if (elapsed_s := time.monotonic() - self._window_start) < RATE_WINDOW_S:
             return
@@ -84,11 +80,6 @@ def download(source: Source, path: Path, progress: Progress | None = None) -> st
     """Download a file unless it exists, and return its SHA-256.
 
     A partial download is kept as ``.part`` and resumed if the file on the server is unchanged.
-
-    Args:
-        source: File to download.
-        path: Target file.
-        progress: Called with the bytes received and the total bytes.
 
     Raises:
         InputError: If the server fails or is too slow, or the file is too large or has another size or digest.

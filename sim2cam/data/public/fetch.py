@@ -61,12 +61,6 @@ def fetch(
     The digests of the archives are recorded in ``NAME.fetched.json``. If an archive differs from its record or
     expected digest, nothing is changed. If an arranged file differs from its checksum, the downloads are removed.
 
-    Args:
-        dataset: One of ``PUBLIC_DATASETS``.
-        root: Folder of all datasets.
-        overwrite: Fetch again and replace an existing dataset.
-        progress: Return the progress callback for a file name.
-
     Raises:
         InputError: If a file is not available or differs from its digest.
         OutputError: If the folder is not writable.

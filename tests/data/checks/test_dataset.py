@@ -101,10 +101,7 @@ FAULTS = {
         first_object(box_xyxy=(7.0, 4.0, 14.0, 16.0)),
         [f"{SQUARE}box (7.0, 4.0, 14.0, 16.0) is not the box of its mask, (6.0, 4.0, 14.0, 16.0)"],
     ),
-    "area": (
-        first_object(area_px=97),
-        [f"{SQUARE}area_px 97.0 is not the area of its mask, 96"],
-    ),
+    "area": (first_object(area_px=97), [f"{SQUARE}area_px 97.0 is not the area of its mask, 96"]),
     "nothing visible": (
         first_object(visible_fraction=0.0),
         [f"{SQUARE}visible_fraction 0.0 is not in (0, 1]"],
@@ -152,20 +149,12 @@ FAULTS = {
     ),
     "an instance without object": (
         repainted(0, 9),
-        [
-            "instance 9 of the ids channel has no object",
-            "1296 pixels of objects have no depth",
-        ],
+        ["instance 9 of the ids channel has no object", "1296 pixels of objects have no depth"],
     ),
-    "no mask": (
-        repainted(1, 0),
-        [f"{SQUARE}instance_id 1 is not in the ids channel"],
-    ),
+    "no mask": (repainted(1, 0), [f"{SQUARE}instance_id 1 is not in the ids channel"]),
     "no depth": (
         lambda sample: with_channel(
-            sample,
-            "depth",
-            np.where(sample.channels["ids"] == 2, 0, sample.channels["depth"]),
+            sample, "depth", np.where(sample.channels["ids"] == 2, 0, sample.channels["depth"])
         ),
         ["144 pixels of objects have no depth"],
     ),
@@ -246,8 +235,7 @@ def test_no_samples_are_a_problem(native):
     shutil.rmtree(native / "shards")
     assert check_dataset(native).problems == (
         DatasetProblem(
-            "dataset.json",
-            "the dataset has no samples. Run its command again with --resume.",
+            "dataset.json", "the dataset has no samples. Run its command again with --resume."
         ),
     )
 
@@ -260,8 +248,7 @@ def test_missing_samples_are_counted(native, left):
         shutil.rmtree(native / "shards" / shard)
     assert check_dataset(native).problems == (
         DatasetProblem(
-            "shards",
-            f"incomplete: {left} of 4 samples exist. Run its command again with --resume.",
+            "shards", f"incomplete: {left} of 4 samples exist. Run its command again with --resume."
         ),
     )
 

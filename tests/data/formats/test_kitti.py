@@ -230,10 +230,7 @@ BAD = {
         line(_1="1.5"),
         f"line 1: truncation 1.5 must be 0 to 1, or -1. {SKIP}",
     ),
-    "an unknown level": (
-        line(_2="4"),
-        f"line 1: occlusion 4 must be -1, 0, 1, 2 or 3. {SKIP}",
-    ),
+    "an unknown level": (line(_2="4"), f"line 1: occlusion 4 must be -1, 0, 1, 2 or 3. {SKIP}"),
 }
 
 

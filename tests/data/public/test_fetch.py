@@ -146,10 +146,7 @@ def test_files_that_are_known_are_held_to_and_of_others_nothing_is_kept(lmo, ser
             {"models/obj_000001.ply": "plz"},
             f"has 3 bytes with the SHA-256 {other}, not 3 with {digest}. The download {end}",
         ),
-        "missing": (
-            {"models/obj_000002.ply": "ply"},
-            f"is missing in the download, which {end}",
-        ),
+        "missing": ({"models/obj_000002.ply": "ply"}, f"is missing in the download, which {end}"),
     }
     for content, problem in table.values():
         (root / "lmo.fetched.json").unlink()

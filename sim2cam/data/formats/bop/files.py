@@ -151,10 +151,6 @@ def read_category_names(scenes: Sequence[Path]) -> dict[int, str]:
 def read_table(path: Path, adapter: TypeAdapter[T]) -> T:
     """Return the validated table of a JSON file.
 
-    Args:
-        path: JSON file.
-        adapter: type of the table.
-
     Raises:
         InputError: the file is missing or invalid.
     """
@@ -185,12 +181,6 @@ def parse_pose_matrix(
     path: Path, image_id: int, index: int, entry: PoseEntry
 ) -> NDArray[np.float64]:
     """Return the pose matrix (4, 4) to the camera's frame, metres, with the rotation as given.
-
-    Args:
-        path: file of the table, for errors.
-        image_id: id of the image.
-        index: index of the object in the image.
-        entry: pose entry.
 
     Raises:
         InputError: the pose is invalid.

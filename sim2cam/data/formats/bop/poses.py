@@ -188,10 +188,6 @@ def select_bop_targets(root: Path, captures: Dataset) -> Dataset:
     With a targets file, only its images are scored, with amodal boxes; without one, captures are
     unchanged.
 
-    Args:
-        root: folder of the dataset, a split or a scene.
-        captures: samples read from there.
-
     Raises:
         InputError: the targets file is broken, or has no target here.
     """

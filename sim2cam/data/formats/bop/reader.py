@@ -60,11 +60,6 @@ def read_bop(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
     ``sensor_depth``. In scenes with several sensors (``scene_camera_rgb.json``), the sensor ``rgb``
     is read.
 
-    Args:
-        root: the folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid annotations out with a warning.
-
     Raises:
         InputError: a file is missing, broken or inconsistent.
     """
@@ -173,14 +168,6 @@ def read_bop_image(
 ) -> tuple[ObjectLabel, ...]:
     """Return the visible objects of an image from tables of its own, as in BOP's WebDataset files.
 
-    Args:
-        path: source of the tables, for errors.
-        name: image name.
-        poses: entries of ``scene_gt.json``.
-        infos: entries of ``scene_gt_info.json``.
-        size: width and height of the image.
-        problems: collects invalid objects, which are left out.
-
     Raises:
         InputError: the tables are broken, or of different lengths.
     """
@@ -220,15 +207,7 @@ def _build_label(
     size: tuple[int, int],
     category: str,
 ) -> ObjectLabel | None:
-    """Return the label of an object; None if invisible.
-
-    Args:
-        paths: files of the pose and info tables, for errors.
-        location: location of the object, for errors.
-        entries: entries of both tables.
-        size: width and height of the image.
-        category: category name.
-    """
+    """Return the label of an object; None if invisible."""
     pose, info = entries
     if info.px_count_visib <= 0:
         return None

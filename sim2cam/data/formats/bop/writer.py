@@ -54,11 +54,6 @@ def write_bop(
     three times the image size, as in ``calc_gt_info.py``; without models, objects are clipped at
     the image border.
 
-    Args:
-        splits: datasets by name.
-        folder: output folder.
-        model_source: object models; None if unknown.
-
     Raises:
         InputError: an image has no labels, poses or ids, or a lens that cannot be undistorted to a
             pinhole.

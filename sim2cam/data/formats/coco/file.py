@@ -101,10 +101,6 @@ _ANNOTATIONS: TypeAdapter[list[Annotation]] = TypeAdapter(list[Annotation])
 def read_coco_file(path: Path, problems: AnnotationErrors) -> CocoFile:
     """Read the tables of a COCO file.
 
-    Args:
-        path: COCO file.
-        problems: collects invalid annotations, which are left out.
-
     Raises:
         InputError: the file is missing or not COCO, or its images or categories are inconsistent.
     """
@@ -124,11 +120,6 @@ def read_coco_file(path: Path, problems: AnnotationErrors) -> CocoFile:
 
 def parse_tables(path: Path, tables: dict[str, Any], problems: AnnotationErrors) -> CocoFile:
     """Return the validated tables of a COCO file.
-
-    Args:
-        path: COCO file, for errors.
-        tables: contents of the file.
-        problems: collects invalid annotations, which are left out.
 
     Raises:
         InputError: as ``read_coco_file``.

@@ -50,13 +50,6 @@ class CocoIds:
         Without ``bbox``, the box is the bounding box of the mask or else of the keypoints, as in
         pycocotools.
 
-        Args:
-            image_id: id of the image.
-            category_id: id of the category.
-            bbox: box x, y, width, height; None if missing.
-            segmentation: COCO segmentation; None if missing.
-            keypoints: COCO keypoints; None if missing.
-
         Raises:
             ValueError: all of box, mask and keypoints are missing, or one is invalid.
         """

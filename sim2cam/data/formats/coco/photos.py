@@ -36,12 +36,6 @@ class CocoImage(OrientedImage):
 def read_coco_image_entry(path: Path, entry: ImageEntry, name: str, image: Path) -> CocoImage:
     """Return an entry of a COCO file with its image.
 
-    Args:
-        path: COCO file, for errors.
-        entry: entry of the image.
-        name: name that identifies the image.
-        image: image file.
-
     Raises:
         InputError: the image cannot be read, or is of another size than listed.
     """
@@ -55,10 +49,6 @@ def find_coco_images(path: Path, entries: Sequence[ImageEntry]) -> list[CocoImag
     File names are relative to one folder: that of the file, ``images/SPLIT`` or ``images`` in it,
     or, for a file in ``annotations/``, the same in the parent folder. Absolute paths and paths
     outside the folder are matched by file name in the dataset's folder.
-
-    Args:
-        path: COCO file.
-        entries: its image entries.
 
     Raises:
         InputError: an image is missing, listed twice, outside the folder, or of another size.

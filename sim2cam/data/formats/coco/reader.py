@@ -38,11 +38,6 @@ def read_coco(path: Path, origin: Origin, *, skip_invalid: bool = False) -> Data
     ``write_coco`` are restored: origin and scene of an image (else every image is a scene); visible
     fraction, amodal box and instance id of an object.
 
-    Args:
-        path: COCO file.
-        origin: origin of the images.
-        skip_invalid: leave invalid annotations out with a warning.
-
     Raises:
         InputError: the file is missing, not COCO or inconsistent, annotations are invalid, boxes
             are corners, or an image is missing, broken, or of another size.

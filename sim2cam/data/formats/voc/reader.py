@@ -67,11 +67,6 @@ def read_voc(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
     replaced by their bounding boxes. Labels of stored pixels are rotated upright, see
     ``detect_stored_pixel_labels``.
 
-    Args:
-        root: the folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid labels out with a warning.
-
     Raises:
         InputError: a file is missing, broken, inconsistent, or outside the folder.
     """
@@ -240,8 +235,7 @@ def _attach_masks(
     mask_size = object_ids.shape[1], object_ids.shape[0]
     if mask_size != size:
         raise InputError(
-            path,
-            f"is {mask_size[0]}x{mask_size[1]} pixels, not {size[0]}x{size[1]} as its image.",
+            path, f"is {mask_size[0]}x{mask_size[1]} pixels, not {size[0]}x{size[1]} as its image."
         )
     unknown_ids = sorted({*np.unique(object_ids).tolist()} - {0, _VOID_ID, *range(1, count + 1)})
     if unknown_ids:

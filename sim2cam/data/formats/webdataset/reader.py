@@ -58,11 +58,6 @@ def read_webdataset(
     tables with ``annotations`` and ``categories`` in its ``json``, or from BOP's ``gt.json`` and
     ``gt_info.json``; otherwise the sample is unlabelled.
 
-    Args:
-        path: the file or folder.
-        origin: origin of the images of other tools.
-        skip_invalid: leave invalid annotations out with a warning.
-
     Raises:
         InputError: a file is truncated or not a tar file, contains links, unsafe or duplicate
             names, or a sample is broken.

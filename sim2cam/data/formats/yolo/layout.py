@@ -62,9 +62,6 @@ def is_yolo(path: Path) -> bool:
 def find_yolo_layout(path: Path) -> YoloLayout:
     """Return the layout of a folder with YOLO labels.
 
-    Args:
-        path: the folder, or its ``data.yaml`` or ``obj.data``.
-
     Raises:
         InputError: a file is missing or broken, or refers to a path outside the folder.
     """

@@ -70,8 +70,7 @@ def _warn_about_layout(layout: YoloLayout, label_reader: YoloLabelReader) -> Non
     warn_about_unsupported_images(layout.file.parent, folders)
     if layout.repeated_count:
         _emit_warning(
-            layout,
-            f"images listed more than once: {layout.repeated_count}. Each is read once.",
+            layout, f"images listed more than once: {layout.repeated_count}. Each is read once."
         )
     if label_reader.confidence_count:
         _emit_warning(

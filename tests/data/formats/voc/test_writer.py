@@ -193,11 +193,7 @@ def test_photos_without_a_picture_of_masks_have_none(tmp_path):
 
 
 BAD_MASKS = {
-    "another size": (
-        np.zeros((20, 41), np.uint8),
-        "P",
-        "is 41x20 pixels, not 40x20 as its image.",
-    ),
+    "another size": (np.zeros((20, 41), np.uint8), "P", "is 41x20 pixels, not 40x20 as its image."),
     "an object too many": (
         numbered(_3=(4, 8, 2, 12)),
         "P",
@@ -208,11 +204,7 @@ BAD_MASKS = {
         "P",
         "object 2 (disc) lies mostly outside its box in the XML file: the files do not match.",
     ),
-    "colours": (
-        numbered(_1=(4, 8, 2, 12)),
-        "RGB",
-        "expected a palette image, found mode RGB.",
-    ),
+    "colours": (numbered(_1=(4, 8, 2, 12)), "RGB", "expected a palette image, found mode RGB."),
 }
 
 

@@ -100,10 +100,7 @@ def test_keypoints_that_do_not_fit_are_refused(tmp_path, line, table, problem):
 
 @pytest.mark.parametrize(
     ("line", "table", "points"),
-    [
-        (f"{BOX} 0.91", "", 0),
-        (f"{BOX} 0.4 0.5 0.91", "kpt_shape: [1, 2]\n", 1),
-    ],
+    [(f"{BOX} 0.91", "", 0), (f"{BOX} 0.4 0.5 0.91", "kpt_shape: [1, 2]\n", 1)],
 )
 def test_a_confidence_is_not_read_and_said(tmp_path, line, table, points):
     root = written(tmp_path, line, table)
