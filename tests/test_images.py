@@ -1,7 +1,3 @@
-"""Images: upright, eight bits, whole, or an error that names the file."""
-
-from __future__ import annotations
-
 import errno
 import os
 import warnings
@@ -30,6 +26,7 @@ from sim2cam.images import (
     read_rgb,
     read_size,
 )
+from tests.support.errors import error_text
 
 ORIENTATION = 0x0112
 READERS = pytest.mark.parametrize(
@@ -177,9 +174,7 @@ def test_what_is_called_tga_and_is_none_is_refused(tmp_path):
 def test_a_pipe_is_not_waited_for(tmp_path, read):
     path = tmp_path / "a.png"
     os.mkfifo(path)
-    with pytest.raises(InputError) as caught:
-        read(path)
-    assert str(caught.value) == f"{path}: is a pipe or a device, not a file. Give a file."
+    assert error_text(read, path) == f"{path}: is a pipe or a device, not a file. Give a file."
 
 
 def test_transparency_is_laid_over_white(tmp_path):
@@ -267,10 +262,9 @@ def test_a_missing_file(tmp_path, read):
 def test_what_is_no_image(tmp_path, read, content):
     path = tmp_path / "a.jpg"
     path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        read(path)
+    message = error_text(read, path)
     assert (
-        str(caught.value)
+        message
         == f"{path}: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000."
     )
 

@@ -156,7 +156,6 @@ def build_card(*datasets: Dataset) -> DatasetCard:
 
 
 def _group_scenes_by_folder(datasets: Sequence[Dataset]) -> dict[Path, set[int]]:
-    """Return the used scene indices by the folder with the scene records."""
     used_scenes = {sample.scene_index for dataset in datasets for sample in dataset.samples}
     indices_by_folder: dict[Path, set[int]] = {}
     for dataset in datasets:

@@ -143,7 +143,6 @@ def _execute_query(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResu
 
 
 def _build_rows(dataset: Dataset, table_names: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each requested table."""
     rows: dict[str, list[dict[str, Any]]] = {}
     if "samples" in table_names:
         rows["samples"] = [_build_sample_row(sample) for sample in dataset.samples]

@@ -7,6 +7,8 @@ import json
 import re
 import tomllib
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -35,6 +37,18 @@ def format_validation_error(error: ValidationError, location: str = "") -> str:
     if first["type"] == "value_error" and isinstance(first["input"], dict):
         return f"{head}{message}"  # the message names the wrong entry
     return f"{head}{message} (found {json.dumps(first['input'], default=str)[:80]})"
+
+
+@contextmanager
+def convert_validation_errors(
+    path: Path, hint: str = "", *, prefix: str = "", location: str = ""
+) -> Iterator[None]:
+    """Turn a pydantic error into an InputError with the first invalid value; see ``format_validation_error``."""
+    try:
+        yield
+    except ValidationError as error:
+        problem = f"{prefix}{format_validation_error(error, location)}. {hint}"
+        raise InputError(path, problem.rstrip()) from error
 
 
 def find_name_problem(name: str) -> str | None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from sim2cam.errors import InputError, RepairWarning
 
 _MAX_SHOWN = 10
+
+
+def warn_about_repairs(path: Path, notes: Sequence[str]) -> None:
+    """Warn about changes of a dataset while it is read; silent without notes."""
+    if notes:
+        warnings.warn(f"{path}: {' '.join(notes)}", RepairWarning, stacklevel=3)
 
 
 class AnnotationErrors:
@@ -59,5 +65,4 @@ class AnnotationErrors:
         ) from self._errors[0]
 
     def _format_error(self, error: InputError) -> str:
-        """Return an error in one line, without the path if it is the dataset's own file."""
         return str(error.args[1]) if error.path == self._path else str(error)

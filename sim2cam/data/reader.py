@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from sim2cam import images
 from sim2cam.data.channels import CHANNELS
-from sim2cam.data.parsing import format_validation_error, is_inside_folder
+from sim2cam.data.parsing import convert_validation_errors, is_inside_folder
 from sim2cam.data.sample import (
     INHERITED_FIELDS,
     CameraGains,
@@ -57,7 +57,6 @@ class _BodyRecord:
 
 
 def _find_image_files(record: Any) -> Iterator[str]:
-    """Yield the image file names in a scene record."""
     if isinstance(record, dict) and record.keys() == {"path", "digest"}:
         yield str(record["path"])
     elif isinstance(record, dict | list | tuple):
@@ -78,12 +77,7 @@ class _SceneContent:
 
 @dataclass(frozen=True)
 class RequirementResult:
-    """Measured value of a scene requirement.
-
-    Attributes:
-        value: Measured value.
-        required_range: Required range, both ends included.
-    """
+    """Measured value of a scene requirement."""
 
     value: float
     required_range: tuple[float, float]
@@ -91,17 +85,7 @@ class RequirementResult:
 
 @dataclass(frozen=True)
 class SceneSummary:
-    """Fields of one line of ``scenes.jsonl``.
-
-    Attributes:
-        scene_index: Index of the scene.
-        attempt: Number of rejected attempts before it.
-        rejections: Reasons of the rejections.
-        certificate: Physics certificate.
-        sampled_values: Sampled values by name.
-        scene: Content of the scene.
-        requirement_values: Measured requirements by name.
-    """
+    """Fields of one line of ``scenes.jsonl``."""
 
     scene_index: int
     attempt: int = 0
@@ -178,15 +162,12 @@ def read_header(root: Path) -> dict[str, Any]:
             f"format version {json.dumps(version)}{_describe_writer(root)}; this sim2cam reads "
             f"{FORMAT_VERSION}. {_REGENERATE_HINT}.",
         )
-    try:
+    with convert_validation_errors(path, f"{_REGENERATE_HINT}."):
         _HEADER.validate_python(header)
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}. {_REGENERATE_HINT}.") from error
     return dict(header)
 
 
 def _describe_writer(root: Path) -> str:
-    """Return the sim2cam version that wrote a dataset, from ``environment.json``."""
     try:
         environment = json.loads((root / ENVIRONMENT).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -252,12 +233,8 @@ def read_scenes(root: Path) -> Iterator[SceneSummary]:
         InputError: If a line is not a scene record.
     """
     for path, line in _iterate_jsonl(root, "scenes"):
-        try:
+        with convert_validation_errors(path, f"{_REGENERATE_HINT}."):
             yield _SCENE_SUMMARY.validate_python(line)
-        except ValidationError as error:
-            raise InputError(
-                path, f"{format_validation_error(error)}. {_REGENERATE_HINT}."
-            ) from error
 
 
 def parse_sample(record: SampleRecord, categories: tuple[str, ...]) -> Sample:
@@ -268,12 +245,8 @@ def parse_sample(record: SampleRecord, categories: tuple[str, ...]) -> Sample:
     """
     path = record.source or record.shard / "samples.jsonl"
     name = record.fields.get("name")
-    try:
+    with convert_validation_errors(path, f"{_REGENERATE_HINT}.", prefix=f"sample {name}: "):
         fields = _SAMPLE_FIELDS.validate_python(record.fields)
-    except ValidationError as error:
-        raise InputError(
-            path, f"sample {name}: {format_validation_error(error)}. {_REGENERATE_HINT}."
-        ) from error
     for file_name in (fields.name, *fields.files):
         if not is_inside_folder(file_name):
             raise InputError(
@@ -295,25 +268,11 @@ def parse_sample(record: SampleRecord, categories: tuple[str, ...]) -> Sample:
         if problem:
             raise InputError(path, f"sample {name}: {problem}.")
     return Sample(
-        name=fields.name,
         rgb=files["rgb"],
-        width=fields.width,
-        height=fields.height,
-        objects=fields.objects,
-        origin=fields.origin,
         channels={name: files[name] for name in CHANNELS if name in files},
-        lens=fields.lens,
-        frame_info=fields.frame_info,
         tracks=files.get("tracks"),
-        scene_index=fields.scene_index,
-        digest=fields.digest,
-        parent=fields.parent,
-        occlusions=fields.occlusions,
-        depth_unit_m=fields.depth_unit_m,
         right_rgb=files.get("right"),
-        baseline_m=fields.baseline_m,
-        raw_format=fields.raw_format,
-        gains=fields.gains,
+        **{key: value for key, value in vars(fields).items() if key != "files"},
     )
 
 
@@ -344,7 +303,6 @@ def resolve_parent(root: Path, header: dict[str, Any]) -> Path:
 
 
 def _iterate_jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the lines of a record file in complete shards, with the path of the file."""
     refuse = _refuse_constant if name in ("samples", REJECTED) else None
     for path in sorted((root / SHARDS).glob(f"[0-9]*[0-9]/{name}.jsonl")):
         images.get_file_size(path)  # refuses pipes, on which reading would block

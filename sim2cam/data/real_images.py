@@ -311,7 +311,6 @@ def _select_role(splits: Splits, roles: tuple[str, ...]) -> tuple[Path, Dataset]
 
 
 def _concatenate(datasets: Sequence[Dataset]) -> Dataset:
-    """Return datasets with the same categories as one."""
     return replace(
         datasets[0], samples=tuple(sample for dataset in datasets for sample in dataset.samples)
     )

@@ -157,7 +157,6 @@ def merge_datasets(datasets: Sequence[Dataset]) -> Dataset:
 
 
 def _make_prefixes(datasets: Sequence[Dataset]) -> list[str]:
-    """Return the folder names of datasets, numbered where they repeat."""
     names = [dataset.root.name for dataset in datasets]
     return [
         name if names.count(name) == 1 else f"{name}-{number}"

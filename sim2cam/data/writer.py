@@ -279,7 +279,6 @@ def _check_same_header(root: Path, existing: dict[str, Any], requested: dict[str
 
 
 def _describe_difference(key: str, existing: object, requested: object) -> str:
-    """Describe the first differing value inside nested tables."""
     if isinstance(existing, dict) and isinstance(requested, dict):
         for inner in sorted(existing.keys() | requested.keys()):
             if existing.get(inner) != requested.get(inner):

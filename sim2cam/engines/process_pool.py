@@ -82,8 +82,6 @@ def send_heartbeat() -> None:
 
 @dataclass(eq=False)
 class _Worker:
-    """Worker process with its current unit."""
-
     process: BaseProcess
     pipe: Connection
     unit: int

@@ -45,7 +45,6 @@ class Fisheye(CentralLens):
 
     @abstractmethod
     def _get_principal_point_px(self) -> tuple[float, float]:
-        """Return the principal point."""
         pass
 
     @abstractmethod

@@ -122,6 +122,5 @@ def is_plausible_inertia(
 
 
 def _compute_covariance(pseudo_inertia: Floats) -> Floats:
-    """Return the covariance (3, 3) of a mass distribution."""
     center = compute_center_of_mass(pseudo_inertia)
     return np.asarray(pseudo_inertia[:3, :3] / pseudo_inertia[3, 3] - np.outer(center, center))

@@ -1,7 +1,3 @@
-"""Folders of photos: nested and linked ones, kinds of images, and what lies beside photos without being one."""
-
-from __future__ import annotations
-
 import os
 import warnings
 

@@ -1,5 +1,3 @@
-"""Flawed annotations: one error for all of them, or a warning with their number."""
-
 import pytest
 
 from sim2cam.data.problems import AnnotationErrors

@@ -6,13 +6,7 @@ from pathlib import Path
 
 from sim2cam.data.camera_files.intrinsics import Intrinsics
 from sim2cam.data.camera_files.table import CalibrationTable, read_yaml
-from sim2cam.geometry.lens import (
-    BrownConrady,
-    KannalaBrandt,
-    Lens,
-    Rational,
-    ThinPrism,
-)
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, ThinPrism
 
 _MODELS = {4: BrownConrady, 5: BrownConrady, 8: Rational, 12: ThinPrism, 14: ThinPrism}
 """Lens by number of coefficients; the last two of 14 tilt the sensor."""

@@ -21,12 +21,7 @@ from sim2cam.metrics.perceptual_hash import (
 
 @dataclass(frozen=True)
 class NearDuplicate:
-    """A test image and the most similar training image.
-
-    Attributes:
-        test_name, training_name: Names of both.
-        hamming_distance: Number of differing bits of their perceptual hashes.
-    """
+    """A test image and the most similar training image."""
 
     test_name: str
     training_name: str

@@ -96,7 +96,6 @@ def transform_to_object(points: Floats, label: ObjectLabel, sample: Sample, rows
 
 
 def _get_camera_motion(sample: Sample) -> RigidMotion:
-    """Return the camera motion relative to its frame at the exposure of the middle row."""
     return RigidMotion(Pose(), sample.frame_info.twist if sample.frame_info else ZERO_TWIST)
 
 

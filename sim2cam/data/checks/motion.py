@@ -215,11 +215,7 @@ def _compute_pixel_distances(pixels: Floats, others: Floats) -> Floats:
 
 
 def _project_rolling_shutter(points_m: Floats, label: ObjectLabel, sample: Sample) -> Floats:
-    """Project points of an object to pixels (n, 2), each at the exposure time of its row.
-
-    Raises:
-        LensError: If a point is outside the lens's field of view.
-    """
+    """Project points of an object to pixels (n, 2), each at the exposure time of its row."""
     assert sample.lens is not None
     rows = np.full(len(points_m), (sample.height - 1) / 2)
     for _ in range(_ROLLING_SHUTTER_ITERATIONS):

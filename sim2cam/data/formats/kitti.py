@@ -79,7 +79,6 @@ def write_kitti(splits: Mapping[str, Dataset], folder: Path) -> tuple[str, ...]:
 
 
 def _make_category_words(dataset: Dataset) -> dict[str, str]:
-    """Return the one-word name of each category."""
     words: dict[str, str] = {}
     for category in dataset.categories:
         word = "_".join(category.split())
@@ -149,7 +148,6 @@ def is_kitti(path: Path) -> bool:
 
 
 def _find_image_folders(root: Path) -> dict[str, Path]:
-    """Return the image folder of each split, for a dataset or one split of it."""
     root_images = _find_image_folder(root)
     split_images = map(
         _find_image_folder, (path.parent for name in _LAYOUTS for path in root.glob(f"*/{name}"))
@@ -160,7 +158,6 @@ def _find_image_folders(root: Path) -> dict[str, Path]:
 
 
 def _find_image_folder(folder: Path) -> Path | None:
-    """Return the image folder of a split."""
     for name, labels in _LAYOUTS.items():
         if (folder / name).is_dir() and (name == IMAGE_FOLDER or (folder / labels).is_dir()):
             return folder / name
@@ -211,7 +208,6 @@ def _list_images(folder: Path) -> list[Path]:
 
 
 def _read_category_names(path: Path) -> dict[str, str]:
-    """Return the category names by their one-word names."""
     if not path.is_file():
         return {}
     names = {}

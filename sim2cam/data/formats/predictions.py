@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from sim2cam.data.formats.bop.files import clip_bop_box, find_scenes, read_category_names
 from sim2cam.data.formats.bop.poses import get_bop_ids, parse_scene_id
@@ -17,7 +17,7 @@ from sim2cam.data.formats.coco.boxes import XYXY_MESSAGE, are_xyxy
 from sim2cam.data.formats.coco.ids import CocoIds, read_coco_ids
 from sim2cam.data.mask_file import MaskFile
 from sim2cam.data.matching import LabelMapping
-from sim2cam.data.parsing import format_validation_error, read_json
+from sim2cam.data.parsing import convert_validation_errors, read_json
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.geometry.boxes import xywh_to_xyxy
@@ -33,6 +33,8 @@ unsupervised selection scores."""
 
 DETECTION_ROWS = "detection_rows"
 """Key of ablation result files: detections as rows, see ``parse_detection_rows``."""
+
+T = TypeVar("T")
 
 _MAX_BYTES = 500_000_000
 _HINT = "Write the results in COCO format."
@@ -181,13 +183,8 @@ def read_predictions(
 
 
 def _expand_rows(path: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """Return an ablation result file in the form of ``bench --out``."""
-    try:
+    with convert_validation_errors(path, "Predict again.", prefix=f"{DETECTION_ROWS}."):
         detections = parse_detection_rows(_DETECTION_ROWS.validate_python(values[DETECTION_ROWS]))
-    except ValidationError as error:
-        raise InputError(
-            path, f"{DETECTION_ROWS}.{format_validation_error(error)}. Predict again."
-        ) from error
     metadata = {key: values[key] for key in (DIGESTS, LABEL_MAPPING) if key in values}
     return {DETECTIONS: predictions_to_json(detections), **metadata}
 
@@ -195,19 +192,15 @@ def _expand_rows(path: Path, values: dict[str, Any]) -> dict[str, Any]:
 def _parse_own_file(
     path: Path, values: dict[str, Any], captures: Dataset, limit: int | None
 ) -> LoadedPredictions:
-    key = DETECTIONS
-    try:
-        detections = predictions_from_json(values[key])
-        key = DIGESTS
-        digests = _DIGESTS.validate_python(values.get(key, {}))  # older files have none
-        key = LABEL_MAPPING
-        matching = _LABEL_MAPPING.validate_python(values.get(key))
-        key = PIXEL_CONFUSIONS
-        pixels = _PIXEL_CONFUSIONS.validate_python(values.get(key))
-        key = SELECTION_SCORES
-        selection = _SELECTION_SCORES.validate_python(values.get(key))
-    except ValidationError as error:
-        raise InputError(path, f"{key}.{format_validation_error(error)}. Predict again.") from error
+    def parse(key: str, adapter: TypeAdapter[T], default: Any = None) -> T:
+        with convert_validation_errors(path, "Predict again.", prefix=f"{key}."):
+            return adapter.validate_python(values.get(key, default))
+
+    detections = parse(DETECTIONS, _PREDICTIONS)
+    digests = parse(DIGESTS, _DIGESTS, {})  # older files have none
+    matching = parse(LABEL_MAPPING, _LABEL_MAPPING)
+    pixels = parse(PIXEL_CONFUSIONS, _PIXEL_CONFUSIONS)
+    selection = parse(SELECTION_SCORES, _SELECTION_SCORES)
     if matching is not None:
         try:
             captures = matching.apply(captures)
@@ -235,10 +228,8 @@ def _parse_own_file(
 
 
 def _parse_results(path: Path, values: list[Any]) -> list[_CocoResult]:
-    try:
+    with convert_validation_errors(path, _HINT):
         return _COCO_RESULTS.validate_python(values)
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}. {_HINT}") from error
 
 
 def _convert_coco_results(

@@ -73,7 +73,6 @@ def arrange_dice(archive_dir: Path, folder: Path) -> None:
 
 
 def _stage_split(repository: Path, split: str, staging_dir: Path) -> None:
-    """Write the photos of a split and their YOLO labels."""
     records = repository / _RECORD_PATTERN.format(split)
     for example in read_examples(records):
         name = example.get("image/filename", b"").decode(errors="replace")

@@ -30,14 +30,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Source:
-    """A file to download.
-
-    Attributes:
-        url: URL, https.
-        max_bytes: Largest accepted size.
-        sha256: Expected SHA-256; None if unknown.
-        size: Expected size in bytes; None if unknown.
-    """
+    """A file to download."""
 
     url: str
     max_bytes: int
@@ -46,8 +39,6 @@ class Source:
 
 
 class _RateMonitor:
-    """Monitor of the download rate."""
-
     def __init__(self, url: str) -> None:
         self._url = url
         self._window_start, self._received = time.monotonic(), 0
@@ -143,7 +134,6 @@ def _receive(source: Source, partial_path: Path, progress: Progress) -> None:
 def _append_response(
     source: Source, response: Any, partial_path: Path, start: int, progress: Progress
 ) -> None:
-    """Append the response to the partial file."""
     content_length = response.headers.get("Content-Length", "")
     total = start + int(content_length) if content_length.isdecimal() else None
     if total is not None and total > source.max_bytes:

@@ -10,10 +10,10 @@ from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from sim2cam import images
-from sim2cam.data.parsing import format_validation_error, read_json
+from sim2cam.data.parsing import convert_validation_errors, read_json
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
 
@@ -154,10 +154,8 @@ def read_table(path: Path, adapter: TypeAdapter[T]) -> T:
     Raises:
         InputError: the file is missing or invalid.
     """
-    try:
+    with convert_validation_errors(path, HINT):
         return adapter.validate_python(read_json(path, _MAX_BYTES, "scene file"))
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}. {HINT}") from error
 
 
 def find_image(folder: Path, image_id: int) -> Path:
@@ -178,7 +176,7 @@ def find_image(folder: Path, image_id: int) -> Path:
 
 
 def parse_pose_matrix(
-    path: Path, image_id: int, index: int, entry: PoseEntry
+    path: Path, location: str, entry: PoseEntry, hint: str = ""
 ) -> NDArray[np.float64]:
     """Return the pose matrix (4, 4) to the camera's frame, metres, with the rotation as given.
 
@@ -187,12 +185,20 @@ def parse_pose_matrix(
     """
     matrix = build_pose_matrix(entry.rotation, entry.position_mm)
     if matrix is None:
+        problem = f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. {hint}"
+        raise InputError(path, problem.rstrip())
+    return matrix
+
+
+def check_same_length(
+    path: Path, location: str, infos: Sequence[InfoEntry], poses: Sequence[PoseEntry]
+) -> None:
+    """Raise InputError if the tables of an image list different numbers of objects."""
+    if len(poses) != len(infos):
         raise InputError(
             path,
-            f"image {image_id}, object {index}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. "
-            f"{HINT}",
+            f"{location}: {len(infos)} objects, but {POSE_FILE} has {len(poses)}. Run calc_gt_info.py again.",
         )
-    return matrix
 
 
 def build_pose_matrix(

@@ -194,7 +194,6 @@ def _write_scene(
     folder: Path,
     scene_id: int,
 ) -> list[dict[str, int]]:
-    """Write a scene and return its targets."""
     tables: dict[str, dict[str, Any]] = {CAMERA_FILE: {}, POSE_FILE: {}, INFO_FILE: {}}
     targets = []
     for image_id, sample in enumerate(samples):
@@ -303,7 +302,6 @@ def _check_required_labels(dataset: Dataset, sample: Sample, label: ObjectLabel)
 def _build_object(
     label: ObjectLabel, visible_mask: NDArray[np.bool_], undistorter: Undistorter
 ) -> _BopObject:
-    """Return an object from the image and its labels."""
     if label.amodal_mask is not None:
         amodal_mask = label.amodal_mask.decode().astype(np.uint8)
         undistorted_mask = undistorter.undistort_labels(amodal_mask) > 0

@@ -21,15 +21,7 @@ from sim2cam.geometry.run_length import RleMask
 
 @dataclass(frozen=True)
 class CocoIds:
-    """Images and categories of a COCO file by id.
-
-    Attributes:
-        image_names: image names by id.
-        categories: category names by id.
-        keypoint_names: keypoint names by category id.
-        images: images by id.
-        stored_pixel_ids: ids of images whose labels are of the stored pixels.
-    """
+    """Images and categories of a COCO file by id."""
 
     image_names: dict[int | str, str]
     categories: dict[int, str]

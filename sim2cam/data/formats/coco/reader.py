@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
@@ -20,9 +19,9 @@ from sim2cam.data.formats.coco.file import (
 from sim2cam.data.formats.coco.photos import CocoImage, find_coco_images, read_coco_image_entry
 from sim2cam.data.formats.coco.shapes import parse_keypoints, parse_segmentation
 from sim2cam.data.formats.photos import detect_stored_pixel_labels
-from sim2cam.data.problems import AnnotationErrors
+from sim2cam.data.problems import AnnotationErrors, warn_about_repairs
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
-from sim2cam.errors import InputError, RepairWarning
+from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import bound_rotated_box, xywh_to_xyxy
 
 _MAX_NUMBER = 1e300
@@ -100,8 +99,6 @@ def read_coco_image(
 
 
 class _LabelBuilder:
-    """Builder of labels from annotations, which counts changed and skipped boxes."""
-
     def __init__(self, path: Path, file: CocoFile, problems: AnnotationErrors) -> None:
         self._path, self._file, self._problems = path, file, problems
         self._empty = self._rotated = 0
@@ -146,8 +143,7 @@ class _LabelBuilder:
                 f"rotated boxes (attributes.rotation, as CVAT writes it): {self._rotated}. The axis-aligned boxes "
                 "around them are used."
             )
-        if notes:
-            warnings.warn(f"{self._path}: {' '.join(notes)}", RepairWarning, stacklevel=2)
+        warn_about_repairs(self._path, notes)
 
     def _build_label(
         self, annotation: Annotation, image: CocoImage, is_stored: bool
@@ -182,7 +178,6 @@ class _LabelBuilder:
 
 
 def _is_empty(bbox: Sequence[float]) -> bool:
-    """Return whether a box has no width or height, as in some files of COCO and BlenderProc."""
     is_finite = len(bbox) == 4 and all(map(math.isfinite, bbox))
     return is_finite and min(bbox[2:]) == 0
 

@@ -75,7 +75,6 @@ def _build_skeleton(names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _write_image(sample: Sample, image_id: int, folder: Path, image_folder: str) -> dict[str, Any]:
-    """Write an image and return its entry."""
     data, suffix = encode_upright(sample)
     name = f"{image_folder}/{get_stem(sample)}{suffix}"
     write_bytes(folder / name, data)

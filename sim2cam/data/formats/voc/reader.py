@@ -7,7 +7,6 @@ and y0.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,9 +36,9 @@ from sim2cam.data.formats.writing import (
 )
 from sim2cam.data.formats.xml_file import parse_number, parse_xml
 from sim2cam.data.parsing import is_inside_folder, read_text
-from sim2cam.data.problems import AnnotationErrors
+from sim2cam.data.problems import AnnotationErrors, warn_about_repairs
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
-from sim2cam.errors import InputError, RepairWarning
+from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.run_length import RleMask
 
@@ -88,8 +87,6 @@ def read_voc(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
 
 
 class _VocReader:
-    """Reader of the XML files of a folder, which counts changes."""
-
     def __init__(self, root: Path, origin: Origin, problems: AnnotationErrors) -> None:
         has_layout = (root / ANNOTATION_FOLDER).is_dir()
         self._root, self._origin, self._problems = root, origin, problems
@@ -164,8 +161,7 @@ class _VocReader:
         notes = [*self._finder.list_warnings(), *self._shapes.list_warnings()]
         if self._repeated:
             notes.append(f"images listed more than once: {self._repeated}. Each is read once.")
-        if notes:
-            warnings.warn(f"{self._root}: {' '.join(notes)}", RepairWarning, stacklevel=2)
+        warn_about_repairs(self._root, notes)
         warn_about_unsupported_images(self._root, {self._finder.folder})
 
 

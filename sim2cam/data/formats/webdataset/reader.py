@@ -183,7 +183,6 @@ def _unpack_tar(tar: Path, folder: Path) -> None:
 def _unpack_sample(
     tar: Path, key: str, files: dict[str, bytes], folder: Path, number: int
 ) -> dict[str, Any]:
-    """Write the images of a sample and return its index record."""
     image_endings = [ending for ending in files if f".{ending}" in images.IMAGE_SUFFIXES]
     if not image_endings:  # names of BOP
         image_endings = [

@@ -172,7 +172,6 @@ def _resolve_images(file: Path, base: PurePosixPath, key: str, entry: Any) -> It
 
 
 def _list_images(folder: Path) -> Iterator[Path]:
-    """Yield the images of a folder and its subfolders, sorted."""
     return (path for path in sorted(folder.rglob("*")) if _is_image(path) and path.is_file())
 
 
@@ -219,7 +218,6 @@ def _parse_relative_path(
 
 
 def _is_valid_file_name(name: str) -> bool:
-    """Return whether a name is valid on common file systems."""
     parts = [part.encode(errors="replace") for part in PurePosixPath(name).parts]
     return (
         "\0" not in name and len(name) < _MAX_PATH_LENGTH and all(len(part) < 256 for part in parts)
@@ -298,7 +296,6 @@ def _parse_keypoint_names(
 
 
 def _are_unique_names(names: Any, count: int) -> bool:
-    """Return whether a value is a list of ``count`` unique names."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return False
     return len(names) == len(set(names)) == count

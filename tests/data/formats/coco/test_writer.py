@@ -1,7 +1,3 @@
-"""COCO export: read back equal by us, and loaded by pycocotools."""
-
-from __future__ import annotations
-
 import contextlib
 import errno
 import io
@@ -22,6 +18,7 @@ from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Occlusion, Sampl
 from sim2cam.errors import InputError, OutputError
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import read_16bit, read_rgb
+from tests.support.errors import error_text
 
 
 def write_coco(dataset, out):
@@ -125,9 +122,8 @@ def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path, native):
     out.mkdir()
     write_coco(read_dataset(native), out)
     before = sorted(out.rglob("*"))
-    with pytest.raises(OutputError) as caught:
-        write_coco(read_dataset(native), out)
-    assert str(caught.value) == f"{out}: is not empty. Choose another --out, or add --overwrite."
+    message = error_text(lambda: write_coco(read_dataset(native), out), error=OutputError)
+    assert message == f"{out}: is not empty. Choose another --out, or add --overwrite."
     assert sorted(out.rglob("*")) == before
 
 
@@ -149,11 +145,12 @@ def test_a_failing_export_leaves_nothing(tmp_path, native, monkeypatch):
         with pytest.raises(OutputError):
             write_coco(dataset, tmp_path / "coco")
     unlabelled = replace(dataset.samples[3], objects=None)
-    with pytest.raises(InputError) as caught:
-        write_coco(replace(dataset, samples=(*dataset.samples[:3], unlabelled)), tmp_path / "coco")
-    assert (
-        str(caught.value) == f"{native}: image 000003 has no labels to export. Label or remove it."
+    message = error_text(
+        lambda: write_coco(
+            replace(dataset, samples=(*dataset.samples[:3], unlabelled)), tmp_path / "coco"
+        )
     )
+    assert message == f"{native}: image 000003 has no labels to export. Label or remove it."
     assert [path.name for path in tmp_path.iterdir()] == ["native"]
 
 

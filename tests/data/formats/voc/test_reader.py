@@ -1,7 +1,3 @@
-"""VOC files as labelling tools write them: other file names, EXIF, no size, rotated boxes, repeats."""
-
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""WebDataset: tar files that hold everything, read back equal with nothing but the standard library."""
-
-from __future__ import annotations
-
 import json
 import tarfile
 from dataclasses import replace
