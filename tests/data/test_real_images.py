@@ -15,8 +15,9 @@ from sim2cam.data.real_images import (
 )
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
-from sim2cam.images import encode_png, read_rgb
+from sim2cam.images import encode_png
 from tests.support.errors import error_text
+from tests.support.photos import planted_box
 
 ORIENTATION = 0x0112
 
@@ -109,22 +110,6 @@ def test_a_data_set_of_ours_is_read_as_such(native, adapted):
     assert read_real_images(adapted).samples[0].origin == "adapted"
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("size", [(40, 30), (32, 32)])
-def test_boxes_of_stored_pixels_turn_with_them(tmp_path, orientation, size):
-    """Another image of the file, whose size EXIF exchanges, shows that labels are of stored pixels."""
-    box = (3, 5, 12, 7)
-    save_image(tmp_path / "a.png", size=size, box=box, orientation=orientation)
-    save_image(tmp_path / "b.png", orientation=6)
-    path = tmp_path / "a.json"
-    tables = one_image(*size, box)
-    tables["images"].append({"id": 2, "file_name": "b.png", "width": 40, "height": 30})
-    path.write_text(json.dumps(tables))
-    sample = read_real_images(path).samples[0]
-    assert planted_box(sample.rgb) == sample.objects[0].box_xyxy
-    assert read_rgb(sample.rgb).shape == (sample.height, sample.width, 3)
-
-
 @pytest.mark.parametrize("orientation", [5, 6, 7, 8])
 def test_boxes_of_upright_pixels_stay(tmp_path, orientation):
     save_image(tmp_path / "a.png", box=(3, 5, 12, 7), orientation=orientation)
@@ -170,12 +155,6 @@ def one_image(width, height, box):
         "annotations": [{"image_id": 1, "category_id": 1, "bbox": box}],
         "categories": [{"id": 1, "name": "bright"}],
     }
-
-
-def planted_box(path):
-    rows, columns = np.nonzero(read_rgb(path)[:, :, 0] > 200)
-    edges = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
-    return tuple(int(edge) for edge in edges)
 
 
 def changed(key, index, **changes):

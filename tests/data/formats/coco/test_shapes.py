@@ -15,6 +15,7 @@ from sim2cam.data.sample import Keypoint
 from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
+from sim2cam.geometry.boxes import mask_to_box
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import encode_png, read_rgb
 from sim2cam.learn.torch_dataset import TorchDetectionDataset
@@ -164,6 +165,7 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
         tmp_path,
         segmentation={"size": runs.size, "counts": runs.counts},
         keypoints=[4, 7, 2, 0, 0, 0],
+        bbox_amodal=[2, 3, 10, 6],
     )
     exif = Image.Exif()
     for name, number in (
@@ -179,6 +181,7 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
     upright = read_rgb(sample.rgb)[..., 0]
     (label,) = sample.objects
     assert np.array_equal(label.mask.decode(), upright > 0)
+    assert label.box_xyxy == label.box_amodal_xyxy == mask_to_box(upright > 0)
     column, row = (int(value) for value in label.keypoints[0].xy)
     assert upright[row, column] == 128
     assert label.keypoints[1] == Keypoint("b", (0.0, 0.0), 0)

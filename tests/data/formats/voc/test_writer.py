@@ -5,7 +5,7 @@ from PIL import Image
 
 from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.voc.reader import read_voc
-from sim2cam.data.real_images import read_real_images, split_real_images
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -40,15 +40,6 @@ def test_pixels_are_counted_from_1_and_a_box_names_the_last(tmp_path, with_crowd
     assert [label.is_crowd for label in sample.objects] == [True, False]
 
 
-def test_parts_have_their_use(exported):
-    root, parts = exported("voc")
-    sets = split_real_images(root)
-    assert [s.objects for s in sets.style.samples] == [None, None]
-    assert [s.rgb.stem for s in sets.test.samples] == [
-        f"test-{s.name}" for s in parts["test"].samples
-    ]
-
-
 BOX = "<bndbox><xmin>3</xmin><ymin>5</ymin><xmax>12.5</xmax><ymax>8</ymax></bndbox>"
 OBJECT = f"<object><name>disc</name>{BOX}</object>"
 SIZE = "<size><width>40</width><height>20</height><depth>3</depth></size>"
@@ -69,12 +60,6 @@ def test_files_beside_their_pictures_are_read(tmp_path):
     (sample,) = read_real_images(beside(tmp_path, annotation())).samples
     assert (sample.name, sample.origin) == ("a.png", "real")
     assert sample.objects[0].box_xyxy == (2, 4, 12.5, 8)
-
-
-def test_photos_with_another_xml_file_are_only_photos(tmp_path):
-    write_bytes(tmp_path / "a.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
-    (tmp_path / "settings.xml").write_text("<x/>")
-    assert [sample.objects for sample in read_real_images(tmp_path).samples] == [None]
 
 
 BAD = {

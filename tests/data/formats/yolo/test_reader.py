@@ -259,12 +259,6 @@ def test_label_files_without_names_of_classes_say_what_is_missing(tmp_path):
     )
 
 
-def test_photos_with_text_files_are_only_photos(tmp_path):
-    picture(tmp_path / "a.png")
-    (tmp_path / "a.txt").write_text("a red square\n")
-    assert [sample.objects for sample in read_real_images(tmp_path).samples] == [None]
-
-
 @pytest.mark.parametrize("train", [["images", "images/train"], ["list.txt"]])
 def test_an_image_that_a_part_names_twice_is_read_once(tmp_path, train):
     root = written(tmp_path)

@@ -9,7 +9,7 @@ import yaml
 from sim2cam.data.channels import read_channel
 from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.yolo.reader import read_yolo
-from sim2cam.data.real_images import read_real_images, split_real_images
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
@@ -188,14 +188,6 @@ def test_names_of_folders_do_not_mislead(tmp_path, dataset):
     export_dataset({"train": replace(dataset, samples=(named,))}, tmp_path / "yolo", "yolo")
     assert (tmp_path / "yolo/images/train/images-labels-a.jpg").is_file()
     assert len(read_real_images(tmp_path / "yolo").samples[0].objects) == 2
-
-
-def test_parts_have_their_use(exported):
-    root, parts = exported("yolo")
-    sets = split_real_images(root)
-    assert [s.objects for s in sets.style.samples] == [None, None]
-    assert len(sets.test.samples) == len(parts["test"].samples)
-    assert sets.dev is None
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
