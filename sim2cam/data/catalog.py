@@ -115,7 +115,6 @@ def filter_datasets(datasets: Sequence[Dataset], condition: str) -> list[Dataset
     """Return the samples of each dataset that meet a condition.
 
     Args:
-        datasets: Datasets to filter.
         condition: WHERE clause on the table ``samples``; subqueries may use the other tables.
 
     Raises:

@@ -132,7 +132,6 @@ def read_dataset(root: Path, *, with_rejected: bool = False) -> Dataset:
     """Read a dataset; a translated one takes its labels from its parent.
 
     Args:
-        root: Folder of the dataset.
         with_rejected: Include translations rejected by the certificate, whose labels may be wrong.
 
     Raises:

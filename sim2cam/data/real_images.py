@@ -208,11 +208,8 @@ def split_real_images(
             COCO files ``test.json`` and so on or in a layout that ``read_real_images`` supports. Or one COCO
             file, of which half is used for style only: half of the images by the hash of their bytes, or half of
             the sessions by the hash of their names.
-        origin: Origin of the images.
         with_train: Whether to return photos for training: the labelled split ``train``, or the style half of a
             single COCO file with its labels.
-        session_rule: Rule of ``assign_sessions``; None for no sessions.
-        skip_invalid: As in ``read_real_images``.
 
     Raises:
         UsageError: If the rule does not exist.

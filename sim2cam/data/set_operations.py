@@ -21,9 +21,7 @@ def split_by_scene(
     """Split a dataset by scene; samples keep their order.
 
     Args:
-        dataset: Dataset to split.
         fractions: Fraction of the scenes by split name; they add up to 1.
-        rng: Random generator that selects the scenes.
 
     Raises:
         UsageError: If the fractions are invalid or leave a split without scenes.

@@ -62,13 +62,9 @@ class NewSample:
     """A sample to be written.
 
     Attributes:
-        index: Index in the dataset.
-        image_bytes: Content of the image file.
         width, height: Size in pixels.
-        origin: How the image was made.
         objects: Labels; None if they are those of the parent.
         channels: Per-pixel channels, for ``channels.encode_channel``.
-        right_image_bytes: Content of the right image's file; None without one.
         metadata: Further recorded fields (scene_index, lens, parent, ...).
         tracks: Tracked points of its sequence; None without any.
         is_rejected: Whether the image goes to ``rejected/`` and is not a sample of the dataset.
@@ -130,8 +126,6 @@ def write_shard(
     """Write one shard atomically; it survives a crash of the machine once this returns.
 
     Args:
-        root: The dataset.
-        number: Number of the shard.
         samples: Samples, consumed one at a time.
         scenes: Scene records; may be filled while ``samples`` is consumed.
         certificates: Certificate records of translated images; filled like ``scenes``.

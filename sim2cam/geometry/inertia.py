@@ -45,7 +45,6 @@ def tensor_to_pseudo_inertia(mass_kg: float, tensor_kg_m2: Floats, frame: Pose) 
     """Convert a mass and an inertia tensor (3, 3) to a pseudo-inertia (4, 4).
 
     Args:
-        mass_kg: The mass.
         tensor_kg_m2: Inertia tensor about the centre of mass, along the axes of ``frame``.
         frame: Frame with the centre of mass as its origin, in the frame of the result.
     """

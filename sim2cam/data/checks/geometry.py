@@ -76,8 +76,6 @@ def transform_to_camera(
 
     Args:
         points_m: Points in the object frame.
-        label: Object with a pose.
-        sample: Sample of the object.
         rows: (n,) image row of each point, at the middle of whose exposure it is transformed.
         offset_s: Time after the middle of the exposure.
     """

@@ -39,7 +39,6 @@ def audit_flow(
     """Yield flow that contradicts depth, poses and motion, by object and for the static background.
 
     Args:
-        channel: Flow channel.
         sample: Sample with the flow; skipped without a lens.
         channels: Channels of the sample, with ``ids`` and ``depth``.
         target: Sample to which the flow leads.
@@ -141,7 +140,6 @@ def audit_tracks(tracks: PointTracks, sample: Sample, channels: ChannelArrays) -
     """Yield tracked points that contradict poses, by object.
 
     Args:
-        tracks: Tracks of the sample.
         sample: The sample; skipped without a lens.
         channels: Channels of the sample; visibility is checked if ``ids`` is there.
     """

@@ -49,8 +49,6 @@ def read_cvat(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict
 
     Args:
         path: the file, or its folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid labels out with a warning.
 
     Raises:
         InputError: a file is missing, broken, inconsistent, or outside the folder.

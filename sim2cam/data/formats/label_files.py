@@ -22,7 +22,6 @@ class ImageFinder:
         """Return the image of a label file: with the same stem, or else the one that it names.
 
         Args:
-            path: label file.
             stem: name of the label file without suffix.
             image_name: image that the file names, possibly with a path of another computer.
 

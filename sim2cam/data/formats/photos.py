@@ -32,7 +32,6 @@ class OrientedImage:
 
     Attributes:
         name: relative path that identifies the image.
-        path: image file.
         stored_size: width and height of the stored pixels.
         orientation: EXIF orientation, 1 (upright) to 8.
         annotated_size: width and height in the labels; None if missing.

@@ -46,11 +46,7 @@ class LoadedPredictions(NamedTuple):
     """Detections of a file with the images that they are scored on.
 
     Attributes:
-        captures: labelled images with the categories of the detections.
         detections: detections by image name, with an entry for every image.
-        label_mapping: mapping of the labels to the categories; None if not mapped.
-        pixel_confusions: confusion matrices of pixels; None if not counted.
-        selection_scores: unsupervised scores; None if not measured.
     """
 
     captures: Dataset
@@ -145,7 +141,6 @@ def read_predictions(
 
     Args:
         path: file of ``bench --out`` or of an ablation study, or a list of COCO results.
-        captures: images of the detections.
         captures_path: source of the captures, which defines the ids of COCO results: a COCO file or
             a BOP dataset.
         limit: number of captures to use; None for all.

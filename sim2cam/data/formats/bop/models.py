@@ -34,7 +34,6 @@ class ObjectModel:
         normals: unit vectors (n, 3).
         faces: triangle indices (m, 3).
         rgb: sRGB colours (n, 3), uint8; None without own colours.
-        symmetries: symmetry rotations.
     """
 
     vertices_m: Floats

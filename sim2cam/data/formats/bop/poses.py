@@ -62,7 +62,6 @@ class PoseEstimate:
     """An estimated pose.
 
     Attributes:
-        scene_id, image_id, object_id: ids of scene, image and object.
         score: confidence; any number, higher is better.
         pose: matrix (4, 4) from the object's to the camera's frame, metres.
         time_s: processing time of the image; -1 if unknown.
@@ -81,9 +80,7 @@ class PoseImage:
     """An image with target objects.
 
     Attributes:
-        scene_id, image_id: ids of scene and image.
         camera_matrix: pinhole camera matrix (3, 3).
-        width, height: image size, pixels.
         ground_truth_poses: poses of the scored instances (m, 4, 4) by object id.
         depth: depth image file; None without one.
         depth_unit_m: unit of the depth image.
@@ -104,7 +101,6 @@ class BopModel:
     """Model of an object.
 
     Attributes:
-        name: category name.
         mesh: mesh file, in millimetres.
         diameter_m: largest distance between two points.
         symmetries: result of ``compute_symmetry_transforms`` (n, 4, 4), metres.

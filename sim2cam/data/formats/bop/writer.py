@@ -335,9 +335,6 @@ def _complete_from_model(
     These lie outside the image, or outside the field of view of a distorted lens.
 
     Args:
-        bop_object: object from the image.
-        model: model of the object.
-        undistorter: undistorter of the image.
         observed: pixels of BOP's canvas that the image shows (3 h, 3 w).
     """
     assert bop_object.label.pose is not None

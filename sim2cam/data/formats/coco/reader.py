@@ -71,12 +71,8 @@ def read_coco_image(
     """Return the categories and labels of one image from COCO tables of its own.
 
     Args:
-        path: source of the tables, for errors.
-        name: image name.
-        image_path: image file.
         tables: ``annotations`` and ``categories``, and optionally ``width`` and ``height`` of the
             labelled pixels.
-        problems: collects invalid annotations, which are left out.
 
     Raises:
         InputError: the tables are not COCO or inconsistent.

@@ -35,8 +35,6 @@ class YoloLayout:
     """Images and classes of a folder with YOLO labels.
 
     Attributes:
-        file: file with the class names.
-        categories: class names.
         splits: image files by split, without repetitions; absolute or relative like ``file``.
         keypoint_names: keypoint names of each class; empty for boxes and polygons.
         keypoint_dims: numbers per keypoint: 2 (x, y) or 3 (x, y, visibility).

@@ -24,8 +24,6 @@ def read_yolo(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict
 
     Args:
         path: the folder, or its ``data.yaml`` or ``obj.data``.
-        origin: origin of the images.
-        skip_invalid: leave invalid labels out with a warning.
 
     Raises:
         InputError: a file is missing, broken, inconsistent, or outside the folder.
