@@ -331,7 +331,10 @@ def _read_with_parents(
     categories = tuple(header["categories"])
     records = read_sample_records(root)
     if with_rejected:
-        records = sorted([*records, *read_sample_records(root, REJECTED)], key=_get_sort_key)
+        records = sorted(
+            [*records, *read_sample_records(root, REJECTED)],
+            key=lambda record: (record.shard.name, str(record.fields.get("name"))),
+        )
     samples = tuple(parse_sample(record, categories) for record in records)
     for record in records:
         _check_file_sizes(record)
@@ -359,10 +362,6 @@ def _check_file_sizes(record: SampleRecord) -> None:
             raise InputError(path, f"is missing. {_RESUME_HINT}.") from error
         if actual_size != size:
             raise InputError(path, f"has {actual_size} bytes, not {size}. {_RESUME_HINT}.")
-
-
-def _get_sort_key(record: SampleRecord) -> tuple[str, str]:
-    return record.shard.name, str(record.fields.get("name"))
 
 
 def _inherit_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tuple[Sample, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from sim2cam.errors import InputError
 from sim2cam.files import convert_write_errors
@@ -108,7 +108,7 @@ def _receive(source: Source, partial_path: Path, progress: Progress) -> None:
         headers |= {"Range": f"bytes={start}-", "If-Range": etag_path.read_text()}
     try:
         request = Request(source.url, headers=headers)  # noqa: S310
-        with _build_opener().open(request, timeout=STALL_S) as response:
+        with build_opener(_SameSchemeRedirectHandler).open(request, timeout=STALL_S) as response:
             if response.status != http.client.PARTIAL_CONTENT:
                 start = 0
             elif not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
@@ -180,7 +180,3 @@ def _reject_size(source: Source, partial_path: Path) -> None:
 
 def _locate_etag(partial_path: Path) -> Path:
     return partial_path.with_name(f"{partial_path.name}.tag")
-
-
-def _build_opener() -> OpenerDirector:
-    return build_opener(_SameSchemeRedirectHandler)

@@ -72,17 +72,13 @@ _NAME_TABLE: TypeAdapter[dict[int, str]] = TypeAdapter(dict[int, str])
 def find_scenes(root: Path) -> dict[str, list[Path]]:
     """Return the scene folders by split, for a dataset, one of its splits, or one scene."""
     root = root.resolve()  # folder names are the names of splits
-    if _is_scene(root):
+    if any(root.glob("scene_camera*.json")):
         return {root.parent.name: [root]}
     by_split: dict[str, list[Path]] = defaultdict(list)
     for pattern in ("*/scene_camera*.json", "*/*/scene_camera*.json"):
         for folder in sorted({path.parent for path in root.glob(pattern)}):
             by_split[folder.parent.name].append(folder)
     return dict(by_split)
-
-
-def _is_scene(folder: Path) -> bool:
-    return any(folder.glob("scene_camera*.json"))
 
 
 def resolve_table_path(folder: Path, name: str) -> Path:

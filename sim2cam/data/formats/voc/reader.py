@@ -168,7 +168,11 @@ class _VocReader:
 def _read_image_lists(root: Path, annotations: Path) -> dict[str, list[str]]:
     """Return the image names of each split; all images as ``train`` without lists."""
     lists = {
-        path.stem: [line.strip() for line in _read_lines(path) if line.strip()]
+        path.stem: [
+            line.strip()
+            for line in read_text(path, _MAX_BYTES, "list of images").splitlines()
+            if line.strip()
+        ]
         for path in sorted((root / LIST_FOLDER).glob("*.txt"))
     }
     lists = {name: lines for name, lines in lists.items() if not _is_category_list(name, lines)}
@@ -184,10 +188,6 @@ def _is_category_list(name: str, lines: list[str]) -> bool:
     """Return whether a list gives the presence of a category, e.g. ``aeroplane_train``."""
     flags = [line.split()[1:] for line in lines]
     return "_" in name and all(len(f) == 1 and f[0] in _PRESENCE_FLAGS for f in flags)
-
-
-def _read_lines(path: Path) -> list[str]:
-    return read_text(path, _MAX_BYTES, "list of images").splitlines()
 
 
 def _parse_size(path: Path, root: Element) -> tuple[int, int] | None:
