@@ -143,13 +143,6 @@ def prepare_folder(
 
     The caller must hold the lock of the folder.
 
-    Args:
-        root: Output folder.
-        patterns: Name patterns of the files of such a run.
-        run_kind: Kind of run for errors, such as "a training".
-        resume: Keep an earlier run.
-        overwrite: Remove an earlier run.
-
     Raises:
         OutputError: If it is a file, contains other files, is not empty without ``resume`` and
             ``overwrite``, or cannot be written.

@@ -238,7 +238,6 @@ def read_rgb(path: Path) -> NDArray[np.uint8]:
 
 
 def _convert_16bit(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """Convert 16-bit grey or RGB values to RGB uint8 (H, W, 3)."""
     scaled = np.round(values.astype(np.float64) / 257).astype(np.uint8)
     return scaled if scaled.ndim == 3 else np.ascontiguousarray(np.dstack([scaled] * 3))
 
@@ -331,7 +330,7 @@ def read_full_depth(path: Path) -> FullDepthImage | None:
         except (cv2.error, *_DECODE_ERRORS) as error:
             raise _make_damage_error(path, error) from error
     pixels = np.dstack([colours, pixels[..., 3:]])
-    upright = np.ascontiguousarray(_orient_pixels(pixels, orientation))
+    upright = np.ascontiguousarray(orient_pixels(pixels, orientation))
     alpha = upright[..., 3].copy() if upright.shape[2] == 4 else None
     return FullDepthImage(np.ascontiguousarray(upright[..., 2::-1]), alpha)
 
@@ -384,10 +383,6 @@ def watch_camera(source: int | str) -> Iterator[NDArray[np.uint8]]:
 
 def read_16bit(path: Path, *, channels: int = 1) -> NDArray[np.uint16]:
     """Read a 16-bit PNG as (H, W), or RGB (H, W, 3).
-
-    Args:
-        path: Image file.
-        channels: 1 or 3.
 
     Raises:
         InputError: If the file is missing, truncated or no 16-bit image with these channels.
@@ -464,11 +459,6 @@ def allow_large_textures() -> Iterator[None]:
 def shrink_image(image: Image.Image, max_side_px: int, path: Path) -> NDArray[np.uint8]:
     """Scale an image down to a maximum side and return RGB uint8 (H, W, 3) without alpha.
 
-    Args:
-        image: Opened image.
-        max_side_px: Maximum of the longer side; smaller images keep their size.
-        path: File for errors.
-
     Raises:
         InputError: If the image is truncated or damaged.
     """
@@ -484,10 +474,6 @@ def shrink_image(image: Image.Image, max_side_px: int, path: Path) -> NDArray[np
 
 def open_texture(data: bytes, path: Path) -> Image.Image | None:
     """Open a texture of a 3D model; return None if the format is unknown.
-
-    Args:
-        data: Content of the image file.
-        path: Model file for errors.
 
     Raises:
         InputError: If it is damaged, of floating point, or larger than ``MAX_TEXTURE_PX`` squared.
@@ -510,13 +496,7 @@ def open_texture(data: bytes, path: Path) -> Image.Image | None:
 def encode_jpeg(
     rgb: NDArray[np.uint8], quality: int, subsampling: Literal["444", "422", "420"] = "420"
 ) -> bytes:
-    """Encode an RGB or grey image as JPEG.
-
-    Args:
-        rgb: Image (H, W, 3) or (H, W).
-        quality: JPEG quality, 1 to 100.
-        subsampling: Chroma subsampling.
-    """
+    """Encode an RGB or grey image as JPEG."""
     bgr = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR) if rgb.ndim == 3 else rgb
     factor = getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{subsampling}")
     options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, factor]
@@ -575,7 +555,7 @@ def _has_alpha(image: Image.Image) -> bool:
     return "A" in image.getbands() or "transparency" in image.info
 
 
-def _orient_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
+def orient_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
     """Rotate and flip pixels (H, W, ...) by their EXIF orientation."""
     if orientation in _TRANSPOSED_ORIENTATIONS:
         pixels = pixels.swapaxes(0, 1)

@@ -1,7 +1,3 @@
-"""Files appear whole or not at all, are flushed, and have one writer at a time."""
-
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -20,6 +16,7 @@ from sim2cam.files import (
     sync_tree,
     write_atomic,
 )
+from tests.support.errors import error_text
 
 HOLD = """
 import sys, time
@@ -50,9 +47,8 @@ def enter(folder):
 
 
 def test_a_second_process_is_refused_by_name(tmp_path, holder):
-    with pytest.raises(OutputError) as caught:
-        enter(tmp_path / "run")
-    assert f"is in use by process {holder.pid} on '{os.uname().nodename}'" in str(caught.value)
+    message = error_text(enter, tmp_path / "run", error=OutputError)
+    assert f"is in use by process {holder.pid} on '{os.uname().nodename}'" in message
 
 
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path, holder):

@@ -1,7 +1,3 @@
-"""Images: upright, eight bits, whole, or an error that names the file."""
-
-from __future__ import annotations
-
 import errno
 import os
 import warnings
@@ -30,6 +26,7 @@ from sim2cam.images import (
     read_rgb,
     read_size,
 )
+from tests.support.errors import error_text
 
 ORIENTATION = 0x0112
 READERS = pytest.mark.parametrize(
@@ -173,15 +170,6 @@ def test_what_is_called_tga_and_is_none_is_refused(tmp_path):
         read_rgb(path)
 
 
-@READERS
-def test_a_pipe_is_not_waited_for(tmp_path, read):
-    path = tmp_path / "a.png"
-    os.mkfifo(path)
-    with pytest.raises(InputError) as caught:
-        read(path)
-    assert str(caught.value) == f"{path}: is a pipe or a device, not a file. Give a file."
-
-
 def test_transparency_is_laid_over_white(tmp_path):
     pixels = np.zeros((2, 2, 4), np.uint8)
     pixels[0, 0, 3] = 255
@@ -254,31 +242,25 @@ def test_floating_point_is_refused(tmp_path):
         read_rgb(tmp_path / "a.tif")
 
 
-@READERS
-def test_a_missing_file(tmp_path, read):
-    with pytest.raises(InputError) as caught:
-        read(tmp_path / "no.jpg")
-    expected = f"{tmp_path / 'no.jpg'}: no such image. Check the path or the annotation file."
-    assert str(caught.value) == expected
-
-
-@READERS
-@pytest.mark.parametrize("content", [b"", b"<html>", b"GIF89a" + bytes(40)])
-def test_what_is_no_image(tmp_path, read, content):
-    path = tmp_path / "a.jpg"
-    path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        read(path)
-    assert (
-        str(caught.value)
-        == f"{path}: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000."
+NO_IMAGES = {
+    "missing": (lambda path: None, "no such image. Check the path or the annotation file."),
+    "pipe": (os.mkfifo, "is a pipe or a device, not a file. Give a file."),
+    "folder": (Path.mkdir, "is a folder, not a file. Give a file."),
+} | {
+    name: (
+        lambda path, content=content: path.write_bytes(content),
+        "not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000.",
     )
+    for name, content in {"empty": b"", "text": b"<html>", "GIF": b"GIF89a" + bytes(40)}.items()
+}
 
 
 @READERS
-def test_a_folder_is_no_image(tmp_path, read):
-    with pytest.raises(InputError, match="is a folder, not a file"):
-        read(tmp_path)
+@pytest.mark.parametrize(("make", "problem"), NO_IMAGES.values(), ids=NO_IMAGES)
+def test_what_is_no_image_is_refused(tmp_path, read, make, problem):
+    path = tmp_path / "a.png"
+    make(path)
+    assert error_text(read, path) == f"{path}: {problem}"
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp", ".tif", ".webp"])

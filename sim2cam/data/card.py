@@ -52,15 +52,11 @@ class DatasetCard:
     Attributes:
         image_count, unlabelled_count, scene_count, object_count: Totals.
         origin_counts, size_counts, channel_counts: Number of images by origin, by ``WIDTHxHEIGHT`` and by channel.
-        category_counts: Number of objects by category.
         object_ranges: Ranges of ``side_px`` (square root of the box area), ``distance_m`` from the camera and
             ``visible_fraction``; None if unknown.
         gains: Ranges of the ``exposure``, ``red`` and ``blue`` gains of sequences.
         rejections: Number of rejected scenes by reason; numbers in reasons are replaced by N.
-        sampled_value_ranges: Range of each numeric factor.
         requirement_ranges: Range of the measured value by requirement and required range.
-        requirement_scenes: Number of scenes by requirement.
-        asset_licences: Licence by asset.
         bytes_on_disk: Size of images and channels.
     """
 
@@ -156,7 +152,6 @@ def build_card(*datasets: Dataset) -> DatasetCard:
 
 
 def _group_scenes_by_folder(datasets: Sequence[Dataset]) -> dict[Path, set[int]]:
-    """Return the used scene indices by the folder with the scene records."""
     used_scenes = {sample.scene_index for dataset in datasets for sample in dataset.samples}
     indices_by_folder: dict[Path, set[int]] = {}
     for dataset in datasets:

@@ -115,7 +115,6 @@ def filter_datasets(datasets: Sequence[Dataset], condition: str) -> list[Dataset
     """Return the samples of each dataset that meet a condition.
 
     Args:
-        datasets: Datasets to filter.
         condition: WHERE clause on the table ``samples``; subqueries may use the other tables.
 
     Raises:
@@ -143,7 +142,6 @@ def _execute_query(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResu
 
 
 def _build_rows(dataset: Dataset, table_names: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each requested table."""
     rows: dict[str, list[dict[str, Any]]] = {}
     if "samples" in table_names:
         rows["samples"] = [_build_sample_row(sample) for sample in dataset.samples]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from sim2cam.data.parsing import format_validation_error
+from sim2cam.data.parsing import convert_validation_errors
 from sim2cam.data.reader import find_rendered_ancestor, read_header
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import HEADER
@@ -28,12 +28,7 @@ _ROTATION_TOLERANCE = 1e-6  # rounding differs between machines
 
 @dataclass(frozen=True)
 class ObjectGeometry:
-    """Size and symmetries that all objects of a category share.
-
-    Attributes:
-        extent_m: Low and high corner of the box in the object frame.
-        symmetries: Rotations that leave the appearance unchanged.
-    """
+    """Size and symmetries that all objects of a category share."""
 
     extent_m: tuple[Vec3, Vec3]
     symmetries: Symmetries = field(default_factory=Symmetries)
@@ -156,7 +151,6 @@ def read_object_geometries(datasets: Sequence[Dataset]) -> dict[str, ObjectGeome
 
 
 def _collect_extents(datasets: Sequence[Dataset]) -> dict[str, tuple[Path, tuple[Vec3, Vec3]]]:
-    """Return the size of each category and the dataset root with its first object."""
     extents: dict[str, tuple[Path, tuple[Vec3, Vec3]]] = {}
     labels = (
         (dataset.root, label)
@@ -197,12 +191,8 @@ def _read_symmetries(datasets: Sequence[Dataset]) -> dict[str, Symmetries]:
     for root in (find_rendered_ancestor(source.root) for source in sources):
         if not (root / HEADER).is_file():
             continue
-        try:
+        with convert_validation_errors(root / HEADER, "Render the dataset again."):
             header = _HEADER.validate_python(read_header(root))
-        except ValidationError as error:
-            raise InputError(
-                root / HEADER, f"{format_validation_error(error)}. Render the dataset again."
-            ) from error
         for category, symmetries in header.iterate_symmetries():
             if not _have_same_symmetries(
                 symmetries_by_category.setdefault(category, symmetries), symmetries

@@ -15,7 +15,6 @@ class LabelMapping:
     """Mapping of the labels of real images to the categories and boxes of a detector.
 
     Attributes:
-        categories: Categories of the detector.
         renames: Detector category by real category, where the names differ.
         ignore_unmapped: Whether objects of other categories are dropped instead of refused.
         amodal: Whether amodal boxes are used where labels have them.

@@ -7,6 +7,8 @@ import json
 import re
 import tomllib
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,12 +25,7 @@ _MAX_NAME_LENGTH = 200  # characters; file names contain categories
 
 
 def format_validation_error(error: ValidationError, location: str = "") -> str:
-    """Return the first validation error in one line: ``images[3].width: ... (found "a")``.
-
-    Args:
-        error: Pydantic error.
-        location: Location of the validated value in its file, as ``images[3]``.
-    """
+    """Return the first validation error in one line: ``images[3].width: ... (found "a")``."""
     first = error.errors()[0]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
     place = "".join([location, *steps]).removeprefix(".").removesuffix(".int").removesuffix(".str")
@@ -40,6 +37,18 @@ def format_validation_error(error: ValidationError, location: str = "") -> str:
     if first["type"] == "value_error" and isinstance(first["input"], dict):
         return f"{head}{message}"  # the message names the wrong entry
     return f"{head}{message} (found {json.dumps(first['input'], default=str)[:80]})"
+
+
+@contextmanager
+def convert_validation_errors(
+    path: Path, hint: str = "", *, prefix: str = "", location: str = ""
+) -> Iterator[None]:
+    """Turn a pydantic error into an InputError with the first invalid value; see ``format_validation_error``."""
+    try:
+        yield
+    except ValidationError as error:
+        problem = f"{prefix}{format_validation_error(error, location)}. {hint}"
+        raise InputError(path, problem.rstrip()) from error
 
 
 def find_name_problem(name: str) -> str | None:
@@ -75,11 +84,6 @@ def is_inside_folder(name: str) -> bool:
 def read_text(path: Path, max_bytes: int, content: str) -> str:
     """Read a UTF-8 text file without its byte order mark; decompress ``.gz``.
 
-    Args:
-        path: The file.
-        max_bytes: Largest accepted size, also after decompression.
-        content: Kind of content, for errors.
-
     Raises:
         InputError: If the file is missing, damaged, too long, not regular or not UTF-8.
     """
@@ -103,12 +107,6 @@ def read_text(path: Path, max_bytes: int, content: str) -> str:
 
 def read_json(path: Path, max_bytes: int, content: str, hint: str = "Correct the file.") -> Any:
     """Read a JSON file; arguments and errors as for ``read_text``.
-
-    Args:
-        path: The file.
-        max_bytes: Largest accepted size.
-        content: Kind of content, for errors.
-        hint: What to do if the file is not JSON, for errors.
 
     Raises:
         InputError: If the file is not JSON.

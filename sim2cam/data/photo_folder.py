@@ -31,15 +31,7 @@ _PHOTO_WORDS = {"rgb", "rgba", "color", "colour", "image", "images", "img", "pho
 
 @dataclass
 class PhotoFolder:
-    """Images in a folder and its subfolders, sorted by path.
-
-    Attributes:
-        root: The folder.
-        photos: Readable photos.
-        unsupported: Images in unsupported formats.
-        pixel_maps: Images with depth, masks or other per-pixel values, which are left out.
-        datasets: Subfolders with sim2cam datasets, which are not searched.
-    """
+    """Images in a folder and its subfolders, sorted by path."""
 
     root: Path
     photos: list[Path] = field(default_factory=list)
@@ -124,7 +116,6 @@ def scan_photo_folder(root: Path) -> PhotoFolder:
 
 
 def _drop_duplicate_links(links: Sequence[Path], files: Sequence[Path]) -> list[Path]:
-    """Return the links to files that are not listed, one per file."""
     if not links:
         return []
     known = {path.resolve() for path in files}
@@ -198,7 +189,6 @@ def _split_words(path: Path) -> tuple[str, ...]:
 
 
 def _strip_type_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the part of a name that all files of one shot share."""
     return tuple(word for word in words if word not in _MAP_WORDS | _PHOTO_WORDS)
 
 
@@ -208,7 +198,6 @@ def _suggest_coco_files(root: Path) -> str:
 
 
 def _format_coco_files(root: Path) -> str:
-    """Return the names of the COCO files in a folder or its ``annotations/``."""
     files = (
         coco_path
         for subfolder in (".", "annotations")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,13 +12,14 @@ from sim2cam.errors import InputError, RepairWarning
 _MAX_SHOWN = 10
 
 
-class AnnotationErrors:
-    """Collect the flawed annotations of a dataset, so that one error names them all.
+def warn_about_repairs(path: Path, notes: Sequence[str]) -> None:
+    """Warn about changes of a dataset while it is read; silent without notes."""
+    if notes:
+        warnings.warn(f"{path}: {' '.join(notes)}", RepairWarning, stacklevel=3)
 
-    Args:
-        path: file or folder of the dataset.
-        skip_invalid: leave flawed annotations out with a warning instead of raising an error.
-    """
+
+class AnnotationErrors:
+    """Collect the flawed annotations of a dataset, so that one error names them all."""
 
     def __init__(self, path: Path, *, skip_invalid: bool = False) -> None:
         self._path, self._skip = path, skip_invalid
@@ -64,5 +65,4 @@ class AnnotationErrors:
         ) from self._errors[0]
 
     def _format_error(self, error: InputError) -> str:
-        """Return an error in one line, without the path if it is the dataset's own file."""
         return str(error.args[1]) if error.path == self._path else str(error)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from sim2cam import images
 from sim2cam.data.channels import CHANNELS
-from sim2cam.data.parsing import format_validation_error, is_inside_folder
+from sim2cam.data.parsing import convert_validation_errors, is_inside_folder
 from sim2cam.data.sample import (
     INHERITED_FIELDS,
     CameraGains,
@@ -57,7 +57,6 @@ class _BodyRecord:
 
 
 def _find_image_files(record: Any) -> Iterator[str]:
-    """Yield the image file names in a scene record."""
     if isinstance(record, dict) and record.keys() == {"path", "digest"}:
         yield str(record["path"])
     elif isinstance(record, dict | list | tuple):
@@ -78,12 +77,7 @@ class _SceneContent:
 
 @dataclass(frozen=True)
 class RequirementResult:
-    """Measured value of a scene requirement.
-
-    Attributes:
-        value: Measured value.
-        required_range: Required range, both ends included.
-    """
+    """Measured value of a scene requirement."""
 
     value: float
     required_range: tuple[float, float]
@@ -91,17 +85,7 @@ class RequirementResult:
 
 @dataclass(frozen=True)
 class SceneSummary:
-    """Fields of one line of ``scenes.jsonl``.
-
-    Attributes:
-        scene_index: Index of the scene.
-        attempt: Number of rejected attempts before it.
-        rejections: Reasons of the rejections.
-        certificate: Physics certificate.
-        sampled_values: Sampled values by name.
-        scene: Content of the scene.
-        requirement_values: Measured requirements by name.
-    """
+    """Fields of one line of ``scenes.jsonl``."""
 
     scene_index: int
     attempt: int = 0
@@ -148,7 +132,6 @@ def read_dataset(root: Path, *, with_rejected: bool = False) -> Dataset:
     """Read a dataset; a translated one takes its labels from its parent.
 
     Args:
-        root: Folder of the dataset.
         with_rejected: Include translations rejected by the certificate, whose labels may be wrong.
 
     Raises:
@@ -178,15 +161,12 @@ def read_header(root: Path) -> dict[str, Any]:
             f"format version {json.dumps(version)}{_describe_writer(root)}; this sim2cam reads "
             f"{FORMAT_VERSION}. {_REGENERATE_HINT}.",
         )
-    try:
+    with convert_validation_errors(path, f"{_REGENERATE_HINT}."):
         _HEADER.validate_python(header)
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}. {_REGENERATE_HINT}.") from error
     return dict(header)
 
 
 def _describe_writer(root: Path) -> str:
-    """Return the sim2cam version that wrote a dataset, from ``environment.json``."""
     try:
         environment = json.loads((root / ENVIRONMENT).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -252,12 +232,8 @@ def read_scenes(root: Path) -> Iterator[SceneSummary]:
         InputError: If a line is not a scene record.
     """
     for path, line in _iterate_jsonl(root, "scenes"):
-        try:
+        with convert_validation_errors(path, f"{_REGENERATE_HINT}."):
             yield _SCENE_SUMMARY.validate_python(line)
-        except ValidationError as error:
-            raise InputError(
-                path, f"{format_validation_error(error)}. {_REGENERATE_HINT}."
-            ) from error
 
 
 def parse_sample(record: SampleRecord, categories: tuple[str, ...]) -> Sample:
@@ -268,12 +244,8 @@ def parse_sample(record: SampleRecord, categories: tuple[str, ...]) -> Sample:
     """
     path = record.source or record.shard / "samples.jsonl"
     name = record.fields.get("name")
-    try:
+    with convert_validation_errors(path, f"{_REGENERATE_HINT}.", prefix=f"sample {name}: "):
         fields = _SAMPLE_FIELDS.validate_python(record.fields)
-    except ValidationError as error:
-        raise InputError(
-            path, f"sample {name}: {format_validation_error(error)}. {_REGENERATE_HINT}."
-        ) from error
     for file_name in (fields.name, *fields.files):
         if not is_inside_folder(file_name):
             raise InputError(
@@ -295,25 +267,11 @@ def parse_sample(record: SampleRecord, categories: tuple[str, ...]) -> Sample:
         if problem:
             raise InputError(path, f"sample {name}: {problem}.")
     return Sample(
-        name=fields.name,
         rgb=files["rgb"],
-        width=fields.width,
-        height=fields.height,
-        objects=fields.objects,
-        origin=fields.origin,
         channels={name: files[name] for name in CHANNELS if name in files},
-        lens=fields.lens,
-        frame_info=fields.frame_info,
         tracks=files.get("tracks"),
-        scene_index=fields.scene_index,
-        digest=fields.digest,
-        parent=fields.parent,
-        occlusions=fields.occlusions,
-        depth_unit_m=fields.depth_unit_m,
         right_rgb=files.get("right"),
-        baseline_m=fields.baseline_m,
-        raw_format=fields.raw_format,
-        gains=fields.gains,
+        **{key: value for key, value in vars(fields).items() if key != "files"},
     )
 
 
@@ -344,7 +302,6 @@ def resolve_parent(root: Path, header: dict[str, Any]) -> Path:
 
 
 def _iterate_jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the lines of a record file in complete shards, with the path of the file."""
     refuse = _refuse_constant if name in ("samples", REJECTED) else None
     for path in sorted((root / SHARDS).glob(f"[0-9]*[0-9]/{name}.jsonl")):
         images.get_file_size(path)  # refuses pipes, on which reading would block
@@ -374,7 +331,10 @@ def _read_with_parents(
     categories = tuple(header["categories"])
     records = read_sample_records(root)
     if with_rejected:
-        records = sorted([*records, *read_sample_records(root, REJECTED)], key=_get_sort_key)
+        records = sorted(
+            [*records, *read_sample_records(root, REJECTED)],
+            key=lambda record: (record.shard.name, str(record.fields.get("name"))),
+        )
     samples = tuple(parse_sample(record, categories) for record in records)
     for record in records:
         _check_file_sizes(record)
@@ -402,10 +362,6 @@ def _check_file_sizes(record: SampleRecord) -> None:
             raise InputError(path, f"is missing. {_RESUME_HINT}.") from error
         if actual_size != size:
             raise InputError(path, f"has {actual_size} bytes, not {size}. {_RESUME_HINT}.")
-
-
-def _get_sort_key(record: SampleRecord) -> tuple[str, str]:
-    return record.shard.name, str(record.fields.get("name"))
 
 
 def _inherit_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tuple[Sample, ...]:

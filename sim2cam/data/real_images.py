@@ -151,10 +151,6 @@ def read_splits(
 def join_splits(path: Path, splits: Mapping[str, Dataset]) -> Dataset:
     """Return the splits of real images as one dataset.
 
-    Args:
-        path: Path of the images, for errors.
-        splits: Datasets by split name.
-
     Raises:
         InputError: If an image is in several splits.
     """
@@ -182,12 +178,6 @@ def read_evaluation_images(
 
     The images are those of ``read_real_images``. For a BOP dataset with a target list they are the listed test
     images, with amodal boxes.
-
-    Args:
-        path: As in ``read_real_images``.
-        session_rule: Rule of ``assign_sessions``; None for no sessions.
-        skip_invalid: As in ``read_real_images``.
-        split: As in ``read_real_images``.
 
     Raises:
         UsageError: If the rule or split does not exist.
@@ -218,11 +208,8 @@ def split_real_images(
             COCO files ``test.json`` and so on or in a layout that ``read_real_images`` supports. Or one COCO
             file, of which half is used for style only: half of the images by the hash of their bytes, or half of
             the sessions by the hash of their names.
-        origin: Origin of the images.
         with_train: Whether to return photos for training: the labelled split ``train``, or the style half of a
             single COCO file with its labels.
-        session_rule: Rule of ``assign_sessions``; None for no sessions.
-        skip_invalid: As in ``read_real_images``.
 
     Raises:
         UsageError: If the rule does not exist.
@@ -321,7 +308,6 @@ def _select_role(splits: Splits, roles: tuple[str, ...]) -> tuple[Path, Dataset]
 
 
 def _concatenate(datasets: Sequence[Dataset]) -> Dataset:
-    """Return datasets with the same categories as one."""
     return replace(
         datasets[0], samples=tuple(sample for dataset in datasets for sample in dataset.samples)
     )

@@ -83,7 +83,6 @@ class ObjectLabel:
     """One labelled object of an image.
 
     Attributes:
-        category: Name of its category.
         box_xyxy: Tight box of the visible part in pixels; for photos, the annotated box.
         box_amodal_xyxy: Tight box of the whole object, ignoring occlusion, clipped to the image; None if
             unknown.
@@ -96,7 +95,6 @@ class ObjectLabel:
         is_crowd: Whether the box covers a group; such labels are ignored in training and evaluation.
         twist: Motion in the world along the camera axes; None if at rest or unknown.
         amodal_mask: Pixels of the whole object, ignoring occlusion; None if unknown.
-        keypoints: Named points; None if unknown.
         mask: Visible pixels, or a file with them, for photos; None if unknown or if the ``ids`` channel holds
             them (``silhouettes.read_visible_masks`` reads both).
         occlusion: Level of occlusion as in KITTI: 0 none or little, 1 partly, 2 largely; None if unknown.
@@ -166,23 +164,16 @@ class Sample:
 
     Attributes:
         name: Unique name in its dataset.
-        rgb: Image file.
         width, height: Size in pixels, upright.
         objects: Labels; empty without objects, None for unlabelled images.
-        origin: How the image was made.
         channels: Files of per-pixel channels, for ``channels.read_channel``.
-        lens: Lens model; None if unknown.
         frame_info: Time and motion, in sequences and moving scenes; None otherwise.
         tracks: File of the points tracked through the sequence, for ``tracks.read_tracks``.
         scene_index: Index of the scene, shared by its samples; splits keep scenes together.
         session: Name of the capture session (see ``sessions``); None if unknown.
         digest: SHA-256 over image and labels; empty for real images.
         parent: Digest of the sample that this one was translated from; None without one.
-        occlusions: Occlusions between objects; None if unknown.
         depth_unit_m: Unit of the depth camera's readings; None without one.
-        right_rgb: Right image of a stereo pair; None without one.
-        baseline_m: Stereo baseline; None without one.
-        raw_format: Format of the raw channel; None without one.
         gains: Automatic gains, in sequences; None otherwise.
     """
 
@@ -242,7 +233,6 @@ class Dataset:
     Attributes:
         root: Its folder, or the folder of its image list.
         categories: Names in the order of a model's class indices.
-        samples: Samples in a fixed order.
         sources: Datasets that were merged; empty for a single dataset.
     """
 

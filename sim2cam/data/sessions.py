@@ -109,7 +109,6 @@ def _parse_pause(rule: str) -> timedelta:
 
 
 def _group_by_time(samples: Sequence[Sample], max_pause: timedelta) -> list[str]:
-    """Return the start time of each photo's session as text."""
     times = [_read_capture_time(sample) for sample in samples]
     session_starts: dict[datetime, datetime] = {}
     previous = start = datetime.min
@@ -121,7 +120,6 @@ def _group_by_time(samples: Sequence[Sample], max_pause: timedelta) -> list[str]
 
 
 def _read_capture_time(sample: Sample) -> datetime:
-    """Return when a photo was taken, by its camera's clock."""
     time = _read_exif_time(sample.rgb) or _parse_file_name_time(sample.rgb.name)
     if time is None:
         raise InputError(

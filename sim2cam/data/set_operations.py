@@ -21,9 +21,7 @@ def split_by_scene(
     """Split a dataset by scene; samples keep their order.
 
     Args:
-        dataset: Dataset to split.
         fractions: Fraction of the scenes by split name; they add up to 1.
-        rng: Random generator that selects the scenes.
 
     Raises:
         UsageError: If the fractions are invalid or leave a split without scenes.
@@ -157,7 +155,6 @@ def merge_datasets(datasets: Sequence[Dataset]) -> Dataset:
 
 
 def _make_prefixes(datasets: Sequence[Dataset]) -> list[str]:
-    """Return the folder names of datasets, numbered where they repeat."""
     names = [dataset.root.name for dataset in datasets]
     return [
         name if names.count(name) == 1 else f"{name}-{number}"

@@ -18,13 +18,7 @@ _RECORD_LISTS = ("samples", REJECTED, "scenes", "certificates", QUARANTINED)
 
 @dataclass(frozen=True)
 class QuarantinedScene:
-    """A scene that could not be generated.
-
-    Attributes:
-        scene_index: Its index.
-        samples: Number of missing samples.
-        reason: Reason of the failure.
-    """
+    """A scene that could not be generated."""
 
     scene_index: int
     samples: int
@@ -33,13 +27,7 @@ class QuarantinedScene:
 
 @dataclass(frozen=True)
 class ShardContent:
-    """Content of a finished shard.
-
-    Attributes:
-        samples: Number of samples, including rejected ones.
-        scenes: Number of scene records.
-        quarantined: Scenes that could not be generated.
-    """
+    """Content of a finished shard."""
 
     samples: int
     scenes: int
@@ -104,11 +92,7 @@ def _list_finished_shards(root: Path) -> list[Path]:
 
 
 def _read_shard(shard: Path, *, verify: bool) -> ShardContent:
-    """Return the content of a shard.
-
-    Raises:
-        ValueError: If the shard is damaged; describes the damage.
-    """
+    """Return the content of a shard."""
     records = {name: _read_jsonl(shard / f"{name}.jsonl") for name in _RECORD_LISTS}
     listing = shard / "samples.jsonl"  # written after all listed files
     if not listing.is_file():
@@ -128,11 +112,7 @@ def _read_shard(shard: Path, *, verify: bool) -> ShardContent:
 
 
 def _read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a record file; none if it does not exist.
-
-    Raises:
-        ValueError: If a line is not a JSON table.
-    """
+    """Return the lines of a record file; none if it does not exist."""
     if not path.is_file():
         return []
     lines = []
@@ -148,11 +128,7 @@ def _read_jsonl(path: Path) -> list[dict[str, Any]]:
 
 
 def _iterate_files(record: dict[str, Any]) -> Iterator[tuple[str, str, int | None]]:
-    """Yield name, hash and size in bytes of each file of a sample; older datasets record no sizes.
-
-    Raises:
-        ValueError: If the record lists no files.
-    """
+    """Yield name, hash and size in bytes of each file of a sample; older datasets record no sizes."""
     digests, sizes = record.get("files"), record.get("bytes", {})
     if not isinstance(digests, dict) or not isinstance(sizes, dict):
         raise ValueError(f"the record of sample {record.get('name')} lists no files")
@@ -161,11 +137,7 @@ def _iterate_files(record: dict[str, Any]) -> Iterator[tuple[str, str, int | Non
 
 
 def _is_suspicious(path: Path, size: int | None, committed_ns: int) -> bool:
-    """Return whether a file has another size than recorded or is newer than its shard.
-
-    Raises:
-        ValueError: If the file is missing.
-    """
+    """Return whether a file has another size than recorded or is newer than its shard."""
     try:
         status = path.stat()
     except OSError as error:

@@ -51,7 +51,6 @@ def choose_splits(
     """Return the names of the splits to read, and warn about splits that are left out.
 
     Args:
-        path: The dataset.
         names: Names of its splits; empty for a dataset without splits.
         split: Comma-separated names or roles of splits; None for the default.
         roles: Roles that are read by default; all splits if empty.

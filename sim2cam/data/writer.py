@@ -62,13 +62,9 @@ class NewSample:
     """A sample to be written.
 
     Attributes:
-        index: Index in the dataset.
-        image_bytes: Content of the image file.
         width, height: Size in pixels.
-        origin: How the image was made.
         objects: Labels; None if they are those of the parent.
         channels: Per-pixel channels, for ``channels.encode_channel``.
-        right_image_bytes: Content of the right image's file; None without one.
         metadata: Further recorded fields (scene_index, lens, parent, ...).
         tracks: Tracked points of its sequence; None without any.
         is_rejected: Whether the image goes to ``rejected/`` and is not a sample of the dataset.
@@ -89,12 +85,6 @@ class NewSample:
 
 def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
     """Prepare the folder of a dataset and write ``dataset.json``.
-
-    Args:
-        root: The folder.
-        header: Content of ``dataset.json``.
-        resume: Keep complete shards with an equal header.
-        overwrite: Remove existing content.
 
     Raises:
         OutputError: If the folder is not empty, holds another dataset or is not writable.
@@ -119,11 +109,6 @@ def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overw
 def write_environment(root: Path, facts: Mapping[str, Any], *, expected_samples: int) -> None:
     """Write ``environment.json`` before the shards, so that checks detect missing samples.
 
-    Args:
-        root: The dataset.
-        facts: Environment of the run.
-        expected_samples: Total number of samples.
-
     Raises:
         OutputError: If the folder is not writable or the disk is full.
     """
@@ -141,8 +126,6 @@ def write_shard(
     """Write one shard atomically; it survives a crash of the machine once this returns.
 
     Args:
-        root: The dataset.
-        number: Number of the shard.
         samples: Samples, consumed one at a time.
         scenes: Scene records; may be filled while ``samples`` is consumed.
         certificates: Certificate records of translated images; filled like ``scenes``.
@@ -175,11 +158,6 @@ def shard_folder(root: Path, number: int) -> Path:
 
 def write_json(path: Path, value: Mapping[str, Any], *, indented: bool = True) -> None:
     """Write a JSON file with sorted keys, atomically.
-
-    Args:
-        path: The file; ``.gz`` is compressed.
-        value: Content.
-        indented: Write one value per line; otherwise write compact JSON.
 
     Raises:
         OutputError: If the folder is not writable or the disk is full.
@@ -295,7 +273,6 @@ def _check_same_header(root: Path, existing: dict[str, Any], requested: dict[str
 
 
 def _describe_difference(key: str, existing: object, requested: object) -> str:
-    """Describe the first differing value inside nested tables."""
     if isinstance(existing, dict) and isinstance(requested, dict):
         for inner in sorted(existing.keys() | requested.keys()):
             if existing.get(inner) != requested.get(inner):

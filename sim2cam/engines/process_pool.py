@@ -48,8 +48,6 @@ def map_units(
     have finished. Closing the iterator stops the workers.
 
     Args:
-        function: Importable function of one unit.
-        units: Its arguments.
         workers: Number of processes; 1 runs in this process, without retries.
         stall_s: Time in seconds without heartbeat or result after which a worker is killed; None
             waits indefinitely.
@@ -82,8 +80,6 @@ def send_heartbeat() -> None:
 
 @dataclass(eq=False)
 class _Worker:
-    """Worker process with its current unit."""
-
     process: BaseProcess
     pipe: Connection
     unit: int

@@ -45,7 +45,6 @@ class Fisheye(CentralLens):
 
     @abstractmethod
     def _get_principal_point_px(self) -> tuple[float, float]:
-        """Return the principal point."""
         pass
 
     @abstractmethod
@@ -101,7 +100,6 @@ class KannalaBrandt(Fisheye):
     Attributes:
         fx_px, fy_px: Focal lengths in pixels, equal to pixels per radian at the centre.
         cx_px, cy_px: Principal point in pixels; may be outside the image.
-        k1, k2, k3, k4: Coefficients.
     """
 
     fx_px: float

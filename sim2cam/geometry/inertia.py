@@ -45,7 +45,6 @@ def tensor_to_pseudo_inertia(mass_kg: float, tensor_kg_m2: Floats, frame: Pose) 
     """Convert a mass and an inertia tensor (3, 3) to a pseudo-inertia (4, 4).
 
     Args:
-        mass_kg: The mass.
         tensor_kg_m2: Inertia tensor about the centre of mass, along the axes of ``frame``.
         frame: Frame with the centre of mass as its origin, in the frame of the result.
     """
@@ -74,9 +73,6 @@ def compute_principal_axes(pseudo_inertia: Floats) -> tuple[Pose, Vec3]:
     """Return the frame of the principal axes and the moments of inertia about them.
 
     Axes that are principal already are kept, also for equal moments.
-
-    Args:
-        pseudo_inertia: (4, 4) pseudo-inertia.
 
     Returns:
         The pose of the principal frame, centred on the mass, and three moments over the mass, in square metres.
@@ -125,6 +121,5 @@ def is_plausible_inertia(
 
 
 def _compute_covariance(pseudo_inertia: Floats) -> Floats:
-    """Return the covariance (3, 3) of a mass distribution."""
     center = compute_center_of_mass(pseudo_inertia)
     return np.asarray(pseudo_inertia[:3, :3] / pseudo_inertia[3, 3] - np.outer(center, center))

@@ -39,10 +39,6 @@ class RigidMotion:
     """Motion of a frame with constant linear and angular velocity.
 
     This is the motion of a free body about its centre of mass.
-
-    Attributes:
-        pose: Pose in the parent at 0 s.
-        twist: Twist in the parent.
     """
 
     pose: Pose

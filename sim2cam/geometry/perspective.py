@@ -144,7 +144,6 @@ class Perspective(CentralLens):
 
     @functools.cached_property
     def _padded_coefficients(self) -> list[float]:
-        """Coefficients in OpenCV's order, padded with 0."""
         coefficients = [float(value) for value in self.coefficients()]
         return coefficients + [0.0] * (_N_COEFFICIENTS - len(coefficients))
 
@@ -160,7 +159,6 @@ class Perspective(CentralLens):
         return ratio, (slope - ratio * (k4 + r2 * (2 * k5 + 3 * r2 * k6))) / denominator
 
     def _distort(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return the distorted points of x, y on the plane."""
         _, _, p1, p2, *_, s1, s2, s3, s4 = self._padded_coefficients
         x2, y2, xy = x * x, y * y, 2 * x * y
         r2 = x2 + y2

@@ -79,12 +79,7 @@ class Pose:
 
 
 def quaternion(rotation: Rotation, *, canonical: bool = False) -> Quaternion:
-    """Return the unit quaternion of a rotation.
-
-    Args:
-        rotation: The rotation.
-        canonical: Choose the sign with w >= 0.
-    """
+    """Return the unit quaternion of a rotation."""
     x, y, z, w = rotation.as_quat(canonical=canonical)
     return float(w), float(x), float(y), float(z)
 

@@ -15,9 +15,6 @@ from sim2cam import images
 from sim2cam.adapt.calibration.camera_fit import CameraFit, write_camera
 from sim2cam.adapt.calibration.lens import FittedLens
 from sim2cam.cli import main
-from sim2cam.data.camera_files.intrinsics import Intrinsics
-from sim2cam.data.camera_files.kalibr import write_kalibr
-from sim2cam.data.camera_files.opencv import write_opencv
 from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.data.photo_folder import scan_photo_folder
 from sim2cam.errors import RepairWarning
@@ -252,9 +249,15 @@ def test_cameras_that_cannot_have_taken_the_pictures(posed, photos, tmp_path, ca
 
 def test_cameras_of_other_tools_place_objects_as_ours_do(posed, photos, tmp_path, capsys):
     write_camera(tmp_path / "camera.json", CAMERA)
-    same = Intrinsics("phone", 128, 96, CAMERA.lens.to_lens())
-    write_opencv(tmp_path / "camera.yml", same)
-    write_kalibr(tmp_path / "two.yaml", (same, same))
+    (tmp_path / "camera.yml").write_text(
+        "{image_width: 128, image_height: 96, camera_matrix: {data: [120, 0, 63, 0, 121, 47, 0, 0, 1]}, "
+        "distortion_coefficients: {data: [0, 0, 0, 0]}}"
+    )
+    one = (
+        "{camera_model: pinhole, distortion_model: none, intrinsics: [120, 121, 63, 47], "
+        "resolution: [128, 96]}"
+    )
+    (tmp_path / "two.yaml").write_text(f"cam0: {one}\ncam1: {one}\n")
     command = ["predict", str(posed), str(photos), "--min-score=0", "--limit=1", "--workers=1"]
     said = []
     for name in ("camera.json", "camera.yml"):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -114,14 +115,5 @@ def adapted(tmp_path, native):
 @pytest.fixture
 def tiny():
     """The functions above, for tests that break something."""
-    return Tiny
-
-
-class Tiny:
-    """What makes and edits data sets."""
-
-    header = staticmethod(header)
-    new_sample = staticmethod(new_sample)
-    write_native = staticmethod(write_native)
-    write_adapted = staticmethod(write_adapted)
-    edit_lines = staticmethod(edit_lines)
+    functions = (header, new_sample, write_native, write_adapted, edit_lines)
+    return SimpleNamespace(**{function.__name__: function for function in functions})

@@ -1,7 +1,3 @@
-"""The catalogue: answers that agree with the values, wrong queries, and no way to the disk."""
-
-from __future__ import annotations
-
 import json
 import sys
 
@@ -93,16 +89,14 @@ def test_a_condition_keeps_samples(dataset):
         ("SELECT nme FROM samples", 'Binder Error: Referenced column "nme" not found'),
         ("SELEC 1", "Parser Error: syntax error"),
         ("SELECT * FROM pictures", "Catalog Error: Table with name pictures does not exist!"),
-        (
-            "SELECT * FROM '/etc/passwd'",
-            "Catalog Error: Table with name /etc/passwd does not exist!",
-        ),
+        ("SELECT * FROM '/etc/passwd'",
+         "Catalog Error: Table with name /etc/passwd does not exist!"),
         ("SELECT * FROM read_text('/etc/passwd')", "Permission Error:"),
         ("COPY samples TO 'stolen.csv'", "Permission Error:"),
         ("INSTALL httpfs", "Permission Error:"),
         ("SET enable_external_access = true", "Invalid Input Error: Cannot enable external access"),
     ],
-)
+)  # fmt: skip
 def test_wrong_queries_are_refused_with_the_tables(dataset, sql, problem):
     with pytest.raises(UsageError) as caught:
         run_query(dataset, sql)

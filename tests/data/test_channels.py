@@ -1,5 +1,3 @@
-"""Every channel comes back from its file within half a step, and nothing stays nothing."""
-
 import re
 
 import cv2

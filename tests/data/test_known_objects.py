@@ -1,7 +1,3 @@
-"""What is known of objects whose poses are learned: their size, and what leaves them as they are."""
-
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -17,6 +13,7 @@ from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.symmetry import OBJECT_KINDS, Symmetries
+from tests.support.errors import error_text
 
 BRICK = ((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01))
 SOMEWHERE = Pose()
@@ -29,9 +26,7 @@ def label(category="brick", extent=BRICK, pose=SOMEWHERE):
 
 
 def kinds(**symmetries):
-    return {
-        "objects": {n: {"categories": [n], "symmetries": s} for n, s in symmetries.items()},
-    }
+    return {"objects": {n: {"categories": [n], "symmetries": s} for n, s in symmetries.items()}}
 
 
 @pytest.fixture
@@ -125,9 +120,7 @@ BAD = [
 @pytest.mark.parametrize(("name", "labels", "header", "text"), BAD, ids=[row[0] for row in BAD])
 def test_what_has_no_pose_to_learn_is_refused(make, name, labels, header, text):
     data = make(*labels, **header)
-    with pytest.raises(InputError) as caught:
-        read_object_geometries([data])
-    assert str(caught.value) == f"{data.root}: {text}"
+    assert error_text(read_object_geometries, [data]) == f"{data.root}: {text}"
 
 
 def test_a_broken_header_is_named(make):

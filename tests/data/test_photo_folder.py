@@ -1,7 +1,3 @@
-"""Folders of photos: nested and linked ones, kinds of images, and what lies beside photos without being one."""
-
-from __future__ import annotations
-
 import os
 import warnings
 
@@ -10,7 +6,7 @@ import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.data.photo_folder import list_photos, scan_photo_folder
+from sim2cam.data.photo_folder import list_photos
 from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
@@ -42,11 +38,6 @@ def test_subfolders_are_read_and_counted(tmp_path):
         samples = read_real_images(tmp_path).samples
     assert [sample.name for sample in samples] == ["a/b/d.png", "a/c.png", "b.png"]
     assert [sample.scene_index for sample in samples] == [0, 1, 2]
-
-
-def test_a_flat_folder_says_nothing(tmp_path):
-    photo(tmp_path / "a.png")
-    assert scan_photo_folder(tmp_path).list_warnings() == []
 
 
 def test_links_are_followed_and_each_image_counts_once(tmp_path):
@@ -107,13 +98,6 @@ def test_maps_beside_photos_are_told_by_their_names(tmp_path, files):
     assert [path.relative_to(tmp_path).as_posix() for path in found] == [files[0]]
 
 
-@pytest.mark.parametrize("files", [("mask_0.png", "mask_1.png"), ("mask_0.png", "1.png")])
-def test_names_alone_are_no_evidence(tmp_path, files):
-    for name in files:
-        photo(tmp_path / name)
-    assert names(tmp_path) == sorted(files)
-
-
 @pytest.mark.parametrize("name", ["1.tif", "depth_7.png", "1_depth.png"])
 def test_images_of_16_bits_are_no_photos_by_their_name_or_beside_a_photo_of_the_same_name(
     tmp_path, name
@@ -122,30 +106,6 @@ def test_images_of_16_bits_are_no_photos_by_their_name_or_beside_a_photo_of_the_
     photo(tmp_path / name, DEEP)
     with pytest.warns(RepairWarning, match=rf": 1 image left out as depth.*first: {name}\)"):
         assert [path.name for path in list_photos(tmp_path)] == ["1.png"]
-
-
-def test_photos_of_16_bits_stay_among_others(tmp_path):
-    photo(tmp_path / "1.png")
-    photo(tmp_path / "2.png", DEEP)
-    assert names(tmp_path) == ["1.png", "2.png"]
-
-
-def test_a_float_image_beside_others_is_no_photo(tmp_path):
-    photo(tmp_path / "a.png")
-    photo(tmp_path / "b.tiff", DEEP.astype(np.float32))
-    assert names(tmp_path) == ["a.png"]
-
-
-def test_images_of_16_bits_alone_are_photos(tmp_path):
-    for name in ("a.png", "b.png"):
-        photo(tmp_path / name, DEEP)
-    assert names(tmp_path) == ["a.png", "b.png"]
-
-
-def test_broken_images_are_left_to_those_who_read_them(tmp_path):
-    photo(tmp_path / "a.png")
-    (tmp_path / "b.png").write_bytes(b"no image")
-    assert names(tmp_path) == ["a.png", "b.png"]
 
 
 def test_a_folder_of_what_is_not_read_says_so(tmp_path):
@@ -178,3 +138,35 @@ def test_coco_files_beside_photos_are_named(tmp_path):
     words = r"labels are not read\. To read them, name the COCO file: test\.json, annotations/train\.json\."
     with pytest.warns(RepairWarning, match=words):
         read_real_images(tmp_path)
+
+
+FLOAT = DEEP.astype(np.float32)
+FOLDERS = {
+    "16 bits among others": ({"1.png": RGB, "2.png": DEEP}, ["1.png", "2.png"]),
+    "16 bits alone": ({"a.png": DEEP, "b.png": DEEP}, ["a.png", "b.png"]),
+    "float": ({"a.png": RGB, "b.tiff": FLOAT}, ["a.png"]),
+    "names of masks alone": ({"mask_0.png": RGB, "mask_1.png": RGB}, ["mask_0.png", "mask_1.png"]),
+    "a mask of no photo": ({"mask_0.png": RGB, "1.png": RGB}, ["1.png", "mask_0.png"]),
+    "broken": ({"a.png": RGB, "b.png": b"no image"}, ["a.png", "b.png"]),
+}
+
+
+@pytest.mark.parametrize(("files", "photos"), FOLDERS.values(), ids=FOLDERS)
+def test_photos_are_selected_by_content(tmp_path, files, photos):
+    for name, content in files.items():
+        if isinstance(content, bytes):
+            (tmp_path / name).write_bytes(content)
+        else:
+            photo(tmp_path / name, content)
+    assert names(tmp_path) == photos
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("settings.xml", "<x/>"), ("a.json", '{"camera": "left"}'), ("a.txt", "a red square")],
+)
+def test_other_files_beside_a_photo_are_no_labels(tmp_path, recwarn, name, text):
+    photo(tmp_path / "a.png")
+    (tmp_path / name).write_text(text)
+    assert [sample.objects for sample in read_real_images(tmp_path).samples] == [None]
+    assert not recwarn.list

@@ -1,5 +1,3 @@
-"""Outlines: filled again, they are the masks that they were made of."""
-
 import cv2
 import numpy as np
 import pytest

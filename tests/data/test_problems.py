@@ -1,5 +1,3 @@
-"""Flawed annotations: one error for all of them, or a warning with their number."""
-
 import pytest
 
 from sim2cam.data.problems import AnnotationErrors
@@ -10,21 +8,6 @@ def collect(problems, path, count):
     for number in range(count):
         with problems.collect():
             raise InputError(path, f"annotation {number} is empty.")
-
-
-def test_a_dataset_without_flaws_is_silent(tmp_path, recwarn):
-    problems = AnnotationErrors(tmp_path)
-    with problems.collect():
-        pass
-    problems.report()
-    assert not recwarn.list
-
-
-def test_one_flaw_keeps_its_own_file(tmp_path):
-    problems = AnnotationErrors(tmp_path)
-    collect(problems, tmp_path / "a.txt", 1)
-    with pytest.raises(InputError, match=r"a\.txt: annotation 0 is empty\..*--skip-invalid"):
-        problems.report()
 
 
 def test_up_to_ten_flaws_are_named_and_all_are_counted(tmp_path):

@@ -1,7 +1,3 @@
-"""Reading what the writer wrote, and refusing what it never would have written."""
-
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -13,6 +9,7 @@ from sim2cam.data.reader import read_dataset, read_header
 from sim2cam.data.sample import Keypoint, Occlusion
 from sim2cam.errors import InputError
 from sim2cam.geometry.run_length import RleMask
+from tests.support.errors import error_text
 
 
 def test_what_was_written_is_read(native, tiny):
@@ -32,10 +29,7 @@ def test_what_was_written_is_read(native, tiny):
 def test_a_translated_sample_has_the_labels_of_its_parent(native, adapted):
     parents = read_dataset(native).samples
     for sample, parent in zip(read_dataset(adapted).samples, parents, strict=True):
-        assert (sample.objects, sample.channels) == (
-            parent.objects,
-            parent.channels,
-        )
+        assert (sample.objects, sample.channels) == (parent.objects, parent.channels)
         assert (sample.lens, sample.scene_index) == (parent.lens, parent.scene_index)
         assert (sample.origin, sample.parent) == ("adapted", parent.digest)
         assert sample.rgb != parent.rgb
@@ -61,19 +55,15 @@ def test_parts_are_not_read(native):
 
 def test_a_missing_parent_is_named(native, adapted):
     shutil.rmtree(native)
-    with pytest.raises(InputError) as caught:
-        read_dataset(adapted)
-    assert str(caught.value) == (
-        f"{native}: not a dataset: it has no dataset.json. Check the path."
-    )
+    message = error_text(read_dataset, adapted)
+    assert message == (f"{native}: not a dataset: it has no dataset.json. Check the path.")
 
 
 def test_a_changed_parent_is_told(native, adapted, tiny):
     path = native / "shards/000000/samples.jsonl"
     tiny.edit_lines(path, lambda line: line | {"digest": "0"})
-    with pytest.raises(InputError) as caught:
-        read_dataset(adapted)
-    assert str(caught.value) == (
+    message = error_text(read_dataset, adapted)
+    assert message == (
         f"{adapted}: the source of sample 000000 is not in {native}. Translate it again."
     )
 
@@ -96,21 +86,15 @@ RESUME = "Run its command again with --resume to replace damaged shards."
         ("[]", f"format version null; this sim2cam reads 2. {AGAIN}"),
         ('{"format": 9}', f"format version 9; this sim2cam reads 2. {AGAIN}"),
         ('{"format": 2}', f"categories is missing. {AGAIN}"),
-        (
-            '{"format": 2, "categories": "ab"}',
-            f'categories: Input should be a valid list (found "ab"). {AGAIN}',
-        ),
-        (
-            '{"format": 2, "categories": [], "parent": 3}',
-            f"parent: Input should be a valid string (found 3). {AGAIN}",
-        ),
+        ('{"format": 2, "categories": "ab"}',
+         f'categories: Input should be a valid list (found "ab"). {AGAIN}'),
+        ('{"format": 2, "categories": [], "parent": 3}',
+         f"parent: Input should be a valid string (found 3). {AGAIN}"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_header_is_told(native, text, problem):
     (native / "dataset.json").write_text(text)
-    with pytest.raises(InputError) as caught:
-        read_header(native)
-    assert str(caught.value) == f"{native / 'dataset.json'}: {problem}"
+    assert error_text(read_header, native) == f"{native / 'dataset.json'}: {problem}"
 
 
 def without(key):
@@ -122,48 +106,30 @@ def without(key):
     [
         (without("width"), f"sample 000000: width is missing. {AGAIN}"),
         (without("name"), f"sample None: name is missing. {AGAIN}"),
-        (
-            lambda line: line | {"width": "wide"},
-            "sample 000000: width: Input should be a valid integer, unable to parse string as an "
-            f'integer (found "wide"). {AGAIN}',
-        ),
-        (
-            lambda line: line | {"origin": "dream"},
-            "sample 000000: origin: Input should be 'sim', 'adapted', 'real', 'stand-in' or 'pseudo-labelled' "
-            f'(found "dream"). {AGAIN}',
-        ),
-        (
-            lambda line: line | {"files": {"../../../rgb/secret.jpg": "0"}},
-            f"sample 000000: '../../../rgb/secret.jpg' lies outside the shard. {AGAIN}",
-        ),
-        (
-            lambda line: line | {"files": {"rgb/a.jpg": "0", "raw/a.png": "0"}},
-            f"sample 000000: the format of its raw image is missing. {AGAIN}",
-        ),
-        (
-            lambda line: (
-                line | {"raw_format": {"pattern": "RGGB", "black_level": 64, "white_level": 64}}
-            ),
-            f"sample 000000: raw_format: white must be above black, not 64 and 64. {AGAIN}",
-        ),
-        (
-            lambda line: line | {"name": "/etc/a"},
-            f"sample /etc/a: '/etc/a' lies outside the shard. {AGAIN}",
-        ),
+        (lambda line: line | {"width": "wide"},
+         "sample 000000: width: Input should be a valid integer, unable to parse string as an "
+         f'integer (found "wide"). {AGAIN}'),
+        (lambda line: line | {"origin": "dream"},
+         "sample 000000: origin: Input should be 'sim', 'adapted', 'real', 'stand-in' or 'pseudo-labelled' "
+         f'(found "dream"). {AGAIN}'),
+        (lambda line: line | {"files": {"../../../rgb/secret.jpg": "0"}},
+         f"sample 000000: '../../../rgb/secret.jpg' lies outside the shard. {AGAIN}"),
+        (lambda line: line | {"files": {"rgb/a.jpg": "0", "raw/a.png": "0"}},
+         f"sample 000000: the format of its raw image is missing. {AGAIN}"),
+        (lambda line: (line | {"raw_format": {"pattern": "RGGB", "black_level": 64, "white_level":
+         64}}), f"sample 000000: raw_format: white must be above black, not 64 and 64. {AGAIN}"),
+        (lambda line: line | {"name": "/etc/a"},
+         f"sample /etc/a: '/etc/a' lies outside the shard. {AGAIN}"),
         (lambda line: line | {"files": {}}, f"sample 000000: it has no image. {AGAIN}"),
-        (
-            lambda line: line | {"objects": [line["objects"][0] | {"category": "squaer"}]},
-            "sample 000000: unknown category 'squaer'. Did you mean 'square'? "
-            "Allowed: disc, square.",
-        ),
+        (lambda line: line | {"objects": [line["objects"][0] | {"category": "squaer"}]},
+         "sample 000000: unknown category 'squaer'. Did you mean 'square'? "
+         "Allowed: disc, square."),
     ],
-)
+)  # fmt: skip
 def test_a_broken_line_is_told(native, tiny, edit, problem):
     path = native / "shards/000000/samples.jsonl"
     tiny.edit_lines(path, edit)
-    with pytest.raises(InputError) as caught:
-        read_dataset(native)
-    assert str(caught.value) == f"{path}: {problem}"
+    assert error_text(read_dataset, native) == f"{path}: {problem}"
 
 
 @pytest.mark.parametrize(
@@ -237,9 +203,8 @@ def test_a_mask_of_another_size_is_refused(tmp_path, tiny, name, told):
         line["objects"][0][name] = line["objects"][0]["amodal_mask"] | {"size": [10**9, 10**9]}
 
     tiny.edit_lines(lines, edit)
-    with pytest.raises(InputError) as caught:
-        read_dataset(root)
-    assert str(caught.value) == (
+    message = error_text(read_dataset, root)
+    assert message == (
         f"{lines}: sample 000000: {told} of 1000000000x1000000000 pixels, not 48x32. {AGAIN}"
     )
 
@@ -251,9 +216,7 @@ def test_no_line_names_the_file_of_a_mask(native, tiny, tmp_path):
         line["objects"][0]["mask"] = {"path": str(tmp_path / "any.png"), "size": [32, 48]}
 
     tiny.edit_lines(lines, edit)
-    with pytest.raises(InputError) as caught:
-        read_dataset(native)
-    assert str(caught.value).startswith(f"{lines}: sample 000000: objects[0].mask")
+    assert error_text(read_dataset, native).startswith(f"{lines}: sample 000000: objects[0].mask")
 
 
 def test_what_is_unknown_is_not_written(native):
@@ -296,9 +259,8 @@ def test_a_box_that_is_none_is_refused(native, tiny, name, box):
 def test_what_json_has_no_word_for_is_refused(native, tiny, word):
     path = native / "shards/000000/samples.jsonl"
     tiny.edit_lines(path, with_first("visible_fraction", float(word)))
-    with pytest.raises(InputError) as caught:
-        read_dataset(native)
-    assert str(caught.value) == f"{path}: line 1 is not JSON ({word} is not a number). {RESUME}"
+    message = error_text(read_dataset, native)
+    assert message == f"{path}: line 1 is not JSON ({word} is not a number). {RESUME}"
 
 
 def test_a_negative_area_is_refused(native, tiny):
@@ -311,9 +273,8 @@ def test_a_torn_image_is_refused_before_it_is_decoded(native):
     image = next((native / "shards/000001/rgb").iterdir())
     data = image.read_bytes()
     image.write_bytes(data[:-1])
-    with pytest.raises(InputError) as caught:
-        read_dataset(native)
-    assert str(caught.value) == (
+    message = error_text(read_dataset, native)
+    assert message == (
         f"{image}: has {len(data) - 1} bytes, not {len(data)}. Run its command again with --resume to replace damaged shards."
     )
     image.unlink()

@@ -1,7 +1,3 @@
-"""Captures: folders and COCO files, EXIF, what is refused, and what may be scored."""
-
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -19,7 +15,9 @@ from sim2cam.data.real_images import (
 )
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
-from sim2cam.images import encode_png, read_rgb
+from sim2cam.images import encode_png
+from tests.support.errors import error_text
+from tests.support.photos import planted_box
 
 ORIENTATION = 0x0112
 
@@ -112,22 +110,6 @@ def test_a_data_set_of_ours_is_read_as_such(native, adapted):
     assert read_real_images(adapted).samples[0].origin == "adapted"
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("size", [(40, 30), (32, 32)])
-def test_boxes_of_stored_pixels_turn_with_them(tmp_path, orientation, size):
-    """Another image of the file, whose size EXIF exchanges, shows that labels are of stored pixels."""
-    box = (3, 5, 12, 7)
-    save_image(tmp_path / "a.png", size=size, box=box, orientation=orientation)
-    save_image(tmp_path / "b.png", orientation=6)
-    path = tmp_path / "a.json"
-    tables = one_image(*size, box)
-    tables["images"].append({"id": 2, "file_name": "b.png", "width": 40, "height": 30})
-    path.write_text(json.dumps(tables))
-    sample = read_real_images(path).samples[0]
-    assert planted_box(sample.rgb) == sample.objects[0].box_xyxy
-    assert read_rgb(sample.rgb).shape == (sample.height, sample.width, 3)
-
-
 @pytest.mark.parametrize("orientation", [5, 6, 7, 8])
 def test_boxes_of_upright_pixels_stay(tmp_path, orientation):
     save_image(tmp_path / "a.png", box=(3, 5, 12, 7), orientation=orientation)
@@ -175,12 +157,6 @@ def one_image(width, height, box):
     }
 
 
-def planted_box(path):
-    rows, columns = np.nonzero(read_rgb(path)[:, :, 0] > 200)
-    edges = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
-    return tuple(int(edge) for edge in edges)
-
-
 def changed(key, index, **changes):
     tables = coco()
     tables[key][index] |= changes
@@ -201,103 +177,59 @@ OUTSIDE = (
 )
 REFUSED = {
     "no images": (coco(images=[]), "its list of images is empty. Export it with the images."),
-    "an unknown image id": (
-        changed("annotations", 1, image_id=99),
-        f"annotations[1] has image_id 99, which is not in the list of images. {CORRECT}",
-    ),
-    "an annotation that repeats": (
-        doubled("annotations", id=1),
-        "annotations[2] has the id 1 of annotations[1]. " + CORRECT,
-    ),
-    "an image id as text": (
-        changed("annotations", 1, image_id="1"),
-        'annotations[1] has image_id "1", which is not in the list of images. ' + CORRECT,
-    ),
-    "an unknown category id": (
-        changed("annotations", 1, category_id=8),
-        f"{BOX}no category has the id 8. Allowed: 3 (square), 7 (disc). {CORRECT}",
-    ),
-    "a negative size": (
-        changed("annotations", 1, bbox=[4, 5, -10, 8]),
-        f"{BOX}bbox [4.0, 5.0, -10.0, 8.0] must have a width and a height above 0. {CORRECT}",
-    ),
-    "a box that is not a number": (
-        changed("annotations", 1, bbox=[4, 5, float("nan"), 8]),
-        f"{BOX}bbox [4.0, 5.0, nan, 8.0] must be four finite numbers: x, y, width, height. "
-        f"{CORRECT}",
-    ),
-    "an endless box": (
-        changed("annotations", 1, bbox=[4, 5, float("inf"), 8]),
-        f"{BOX}bbox [4.0, 5.0, inf, 8.0] must be four finite numbers: x, y, width, height. "
-        f"{CORRECT}",
-    ),
-    "three numbers": (
-        changed("annotations", 1, bbox=[4, 5, 10]),
-        f"{BOX}bbox [4.0, 5.0, 10.0] must be four finite numbers: x, y, width, height. {CORRECT}",
-    ),
-    "a box to the right of the image": (
-        changed("annotations", 1, bbox=[40, 5, 10, 8]),
-        f"{BOX}bbox [40.0, 5.0, 10.0, 8.0] lies outside the image of 40x30 pixels. {CORRECT}",
-    ),
-    "a box above the image": (
-        changed("annotations", 1, bbox=[4, -8, 10, 8]),
-        f"{BOX}bbox [4.0, -8.0, 10.0, 8.0] lies outside the image of 40x30 pixels. {CORRECT}",
-    ),
-    "a negative area": (
-        changed("annotations", 1, area=-1),
-        f"{BOX}area -1.0 must be a finite number, 0 or more. {CORRECT}",
-    ),
-    "two images of an id": (
-        doubled("images", file_name="photos/9.png"),
-        "two images have the id 0. Give each its own.",
-    ),
-    "an image listed twice": (
-        doubled("images", id=9),
-        "image photos/0.png is listed twice. Keep one entry.",
-    ),
-    "an image listed twice in other words": (
-        doubled("images", id=9, file_name="photos/./0.png"),
-        "image photos/./0.png is listed twice. Keep one entry.",
-    ),
-    "two categories of an id": (
-        doubled("categories", name="ring"),
-        "two categories have the id 7. Give each its own.",
-    ),
-    "two categories of a name": (
-        doubled("categories", id=9),
-        "two categories are named 'disc'. Merge them or rename one.",
-    ),
-    "another size than the file's": (
-        changed("images", 1, width=41),
-        "image photos/1.png is 40x30 pixels, not 41x30 as listed. Export the annotations of this image.",
-    ),
-    "no categories": (
-        {"images": [], "annotations": []},
-        "not a COCO file: list 'categories' is missing. Export the annotations as COCO detection.",
-    ),
-    "a list": (
-        [],
-        "not a COCO file: list 'images' is missing. Export the annotations as COCO detection.",
-    ),
-    "a size as text": (
-        changed("images", 1, width="wide"),
-        "images[1].width: Input should be a valid integer, unable to parse string as an integer "
-        '(found "wide"). Correct the file.',
-    ),
-    "no box": (
-        {**coco(), "annotations": [{"image_id": 0, "category_id": 7}]},
-        f"annotations[0].bbox is missing. {CORRECT}",
-    ),
-}
+    "an unknown image id": (changed("annotations", 1, image_id=99),
+     f"annotations[1] has image_id 99, which is not in the list of images. {CORRECT}"),
+    "an annotation that repeats": (doubled("annotations", id=1),
+     "annotations[2] has the id 1 of annotations[1]. " + CORRECT),
+    "an image id as text": (changed("annotations", 1, image_id="1"),
+     'annotations[1] has image_id "1", which is not in the list of images. ' + CORRECT),
+    "an unknown category id": (changed("annotations", 1, category_id=8),
+     f"{BOX}no category has the id 8. Allowed: 3 (square), 7 (disc). {CORRECT}"),
+    "a negative size": (changed("annotations", 1, bbox=[4, 5, -10, 8]),
+     f"{BOX}bbox [4.0, 5.0, -10.0, 8.0] must have a width and a height above 0. {CORRECT}"),
+    "a box that is not a number": (changed("annotations", 1, bbox=[4, 5, float("nan"), 8]),
+     f"{BOX}bbox [4.0, 5.0, nan, 8.0] must be four finite numbers: x, y, width, height. "
+     f"{CORRECT}"),
+    "an endless box": (changed("annotations", 1, bbox=[4, 5, float("inf"), 8]),
+     f"{BOX}bbox [4.0, 5.0, inf, 8.0] must be four finite numbers: x, y, width, height. "
+     f"{CORRECT}"),
+    "three numbers": (changed("annotations", 1, bbox=[4, 5, 10]),
+     f"{BOX}bbox [4.0, 5.0, 10.0] must be four finite numbers: x, y, width, height. {CORRECT}"),
+    "a box to the right of the image": (changed("annotations", 1, bbox=[40, 5, 10, 8]),
+     f"{BOX}bbox [40.0, 5.0, 10.0, 8.0] lies outside the image of 40x30 pixels. {CORRECT}"),
+    "a box above the image": (changed("annotations", 1, bbox=[4, -8, 10, 8]),
+     f"{BOX}bbox [4.0, -8.0, 10.0, 8.0] lies outside the image of 40x30 pixels. {CORRECT}"),
+    "a negative area": (changed("annotations", 1, area=-1),
+     f"{BOX}area -1.0 must be a finite number, 0 or more. {CORRECT}"),
+    "two images of an id": (doubled("images", file_name="photos/9.png"),
+     "two images have the id 0. Give each its own."),
+    "an image listed twice": (doubled("images", id=9),
+     "image photos/0.png is listed twice. Keep one entry."),
+    "an image listed twice in other words": (doubled("images", id=9, file_name="photos/./0.png"),
+     "image photos/./0.png is listed twice. Keep one entry."),
+    "two categories of an id": (doubled("categories", name="ring"),
+     "two categories have the id 7. Give each its own."),
+    "two categories of a name": (doubled("categories", id=9),
+     "two categories are named 'disc'. Merge them or rename one."),
+    "another size than the file's": (changed("images", 1, width=41),
+     "image photos/1.png is 40x30 pixels, not 41x30 as listed. Export the annotations of this image."),
+    "no categories": ({"images": [], "annotations": []},
+     "not a COCO file: list 'categories' is missing. Export the annotations as COCO detection."),
+    "a list": ([],
+     "not a COCO file: list 'images' is missing. Export the annotations as COCO detection."),
+    "a size as text": (changed("images", 1, width="wide"),
+     "images[1].width: Input should be a valid integer, unable to parse string as an integer "
+     '(found "wide"). Correct the file.'),
+    "no box": ({**coco(), "annotations": [{"image_id": 0, "category_id": 7}]},
+     f"annotations[0].bbox is missing. {CORRECT}"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("tables", "problem"), REFUSED.values(), ids=REFUSED)
 def test_a_coco_file_that_contradicts_itself_is_refused(tmp_path, tables, problem):
     path = write_captures(tmp_path)
     path.write_text(json.dumps(tables))
-    with pytest.raises(InputError) as caught:
-        read_real_images(path)
-    assert str(caught.value) == f"{path}: {problem}"
+    assert error_text(read_real_images, path) == f"{path}: {problem}"
 
 
 @pytest.mark.parametrize("name", ["../secret.png", "/etc/secret.png", "a/../../b.png", "", "."])
@@ -305,9 +237,7 @@ def test_an_image_outside_the_folder_is_refused(tmp_path, name):
     path = write_captures(tmp_path / "inside")
     save_image(tmp_path / "secret.png")
     path.write_text(json.dumps(changed("images", 1, file_name=name)))
-    with pytest.raises(InputError) as caught:
-        read_real_images(path)
-    assert str(caught.value) == f"{path}: image '{name}' {OUTSIDE}"
+    assert error_text(read_real_images, path) == f"{path}: image '{name}' {OUTSIDE}"
 
 
 @pytest.mark.parametrize(
@@ -336,15 +266,13 @@ def test_a_file_that_is_too_large_is_not_opened(tmp_path):
 
 
 def test_a_missing_file_or_image_is_named(tmp_path):
-    with pytest.raises(InputError) as caught:
-        read_real_images(tmp_path / "none.json")
-    assert str(caught.value) == f"{tmp_path / 'none.json'}: no such file. Check the path."
+    message = error_text(read_real_images, tmp_path / "none.json")
+    assert message == f"{tmp_path / 'none.json'}: no such file. Check the path."
     path = write_captures(tmp_path)
     image = tmp_path / "photos/1.png"
     image.unlink()
-    with pytest.raises(InputError) as caught:
-        read_real_images(path)
-    assert str(caught.value) == (f"{image}: no such image. Check the path or the annotation file.")
+    message = error_text(read_real_images, path)
+    assert message == (f"{image}: no such image. Check the path or the annotation file.")
 
 
 def test_a_folder_without_images_says_what_is_there(tmp_path):
@@ -354,9 +282,8 @@ def test_a_folder_without_images_says_what_is_there(tmp_path):
     assert str(caught.value) == f"{none} Check the path."
     for name in ("test.json", "style.json"):
         (tmp_path / name).write_text('{"images": []}')
-    with pytest.raises(InputError) as caught:
-        read_real_images(tmp_path)
-    assert str(caught.value) == f"{none} Name the COCO file itself: style.json, test.json."
+    message = error_text(read_real_images, tmp_path)
+    assert message == f"{none} Name the COCO file itself: style.json, test.json."
 
 
 @pytest.mark.parametrize("names", [["style.json"], ["train.json"], ["style.json", "train.json"]])
@@ -420,9 +347,8 @@ def test_splits_that_share_an_image_with_the_test_are_refused(tmp_path, name):
     (tmp_path / "other").symlink_to(tmp_path / "photos")
     entry = {"id": 1, "file_name": "other/2.png", "width": 40, "height": 30}
     path.write_text(json.dumps(coco(images=[entry], annotations=[])))
-    with pytest.raises(InputError) as caught:
-        split_real_images(tmp_path)
-    assert str(caught.value) == (
+    message = error_text(split_real_images, tmp_path)
+    assert message == (
         f"{path}: image other/2.png is in test too; test images must not be used for training. Keep it in one of them."
     )
 
@@ -431,9 +357,8 @@ def test_splits_that_share_an_image_with_the_test_are_refused(tmp_path, name):
 def test_an_incomplete_pair_is_refused(tmp_path, present):
     for name in present:
         write_captures(tmp_path, name=name)
-    with pytest.raises(InputError) as caught:
-        split_real_images(tmp_path)
-    assert str(caught.value) == (
+    message = error_text(split_real_images, tmp_path)
+    assert message == (
         f"{tmp_path}: real images need the splits test and style or train, as COCO files (test.json) or in the layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or give one COCO file, which is split in half."
     )
 
@@ -481,11 +406,8 @@ def test_what_is_scored_needs_labels(tmp_path, pair):
     style = coco(images=[{"id": 5, "file_name": "s.png", "width": 1, "height": 1}], annotations=[])
     write_bytes(tmp_path / "s.png", encode_png(np.zeros((1, 1, 3), np.uint8)))
     (tmp_path / "style.json").write_text(json.dumps(style))
-    with pytest.raises(InputError) as caught:
-        split_real_images(tmp_path if pair else path)
-    assert str(caught.value) == (
-        f"{path}: its images have no labels to evaluate against. Label them."
-    )
+    message = error_text(split_real_images, tmp_path if pair else path)
+    assert message == (f"{path}: its images have no labels to evaluate against. Label them.")
 
 
 @pytest.mark.real
@@ -509,6 +431,4 @@ def test_all_pictures_that_are_cut_short_are_told_of_at_once(tmp_path):
         check_images_readable(captures)
     assert error.value.path == tmp_path / "photos/1.png"
     assert str(error.value).endswith(" 1 more cannot be read either.")
-    with pytest.raises(InputError) as error:
-        check_images_readable(captures.take(2))
-    assert "more" not in str(error.value)
+    assert "more" not in error_text(lambda: check_images_readable(captures.take(2)))

@@ -1,5 +1,3 @@
-"""Sessions of photos by folder, by a table and by time, and what cannot be told."""
-
 import json
 import os
 from collections import Counter
@@ -11,9 +9,10 @@ from PIL import Image
 
 from sim2cam.data.real_images import read_evaluation_images, read_real_images, split_real_images
 from sim2cam.data.sessions import assign_sessions
-from sim2cam.errors import InputError, UsageError
+from sim2cam.errors import UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
+from tests.support.errors import error_text
 
 DICE = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "dice"
 
@@ -95,40 +94,32 @@ BAD_TABLES = [
     ("image,dya\n" + ROWS, "has no column 'day'. Did you mean 'dya'? Allowed: dya, image"),
     ("photo,day\n" + ROWS, "has no column 'image'. Allowed: day, photo"),
     ("image,day\n" + ROWS.replace(",x", ",", 1), f"day of image {NAMES[0]} is empty. Fill it in."),
-    (
-        "image,day\n" + ROWS + NAMES[0] + ",y\n",
-        f"image {NAMES[0]} has two values of day: x and y. Keep one.",
-    ),
-    (
-        "image,day\n" + NAMES[0] + ",x\n",
-        f"3 of 4 images have no row (first: {NAMES[1]}). Add them.",
-    ),
-]
+    ("image,day\n" + ROWS + NAMES[0] + ",y\n",
+     f"image {NAMES[0]} has two values of day: x and y. Keep one."),
+    ("image,day\n" + NAMES[0] + ",x\n",
+     f"3 of 4 images have no row (first: {NAMES[1]}). Add them."),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "problem"), BAD_TABLES)
 def test_a_table_that_does_not_tell_is_refused(tmp_path, text, problem):
     table = tmp_path / "photos.csv"
     table.write_text(text)
-    with pytest.raises(InputError) as caught:
-        told(photos(tmp_path), f"{table}:day")
-    assert str(caught.value) == f"{table}: {problem}"
+    assert error_text(lambda: told(photos(tmp_path), f"{table}:day")) == f"{table}: {problem}"
 
 
 @pytest.mark.parametrize("rule", ["folders", "0", "-3", "nan", "photos.csv", ""])
 def test_a_rule_that_is_none_is_refused(tmp_path, rule):
-    with pytest.raises(UsageError) as caught:
-        told(photos(tmp_path), rule)
-    assert str(caught.value) == (
+    message = error_text(lambda: told(photos(tmp_path), rule), error=UsageError)
+    assert message == (
         f"--sessions {rule} is invalid. Allowed: folder, FILE.csv:COLUMN, or the longest pause within a session in minutes, above 0."
     )
 
 
 @pytest.mark.parametrize("name", ["photo.jpg", "IMG-20191208-WA0001.jpg", "99999999_999999.jpg"])
 def test_a_photo_of_unknown_time_is_refused(tmp_path, name):
-    with pytest.raises(InputError) as caught:
-        told(photos(tmp_path, (*NAMES, name)), "30")
-    assert str(caught.value) == (
+    message = error_text(lambda: told(photos(tmp_path, (*NAMES, name)), "30"))
+    assert message == (
         f"{tmp_path / name}: neither EXIF nor file name holds the capture time. Define sessions by folder or table: --sessions folder, or FILE.csv:COLUMN."
     )
 
@@ -140,9 +131,8 @@ def test_half_of_the_sessions_are_style_and_never_scored(tmp_path):
         style, test = ({s.session for s in part.samples} for part in (sets.style, sets.test))
         assert (len(style), len(test), style & test) == (1, 1, set())
         assert len(sets.style.samples) + len(sets.test.samples) == 4
-    with pytest.raises(InputError) as caught:
-        split_real_images(path, session_rule="2000")
-    assert str(caught.value) == (
+    message = error_text(split_real_images, path, session_rule="2000")
+    assert message == (
         f"{path}: all photos are of one session, which cannot be split in half. Add another session, or omit --sessions."
     )
 

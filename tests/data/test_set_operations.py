@@ -1,7 +1,3 @@
-"""Splitting and merging: scenes stay whole, translations stay with what they were made from."""
-
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
 
@@ -12,6 +8,7 @@ from sim2cam.data.reader import read_dataset
 from sim2cam.data.sample import Dataset, SourceDataset
 from sim2cam.data.set_operations import hold_out, merge_datasets, select_boxes, split_by_scene
 from sim2cam.errors import UsageError
+from tests.support.errors import error_text
 
 
 def rng():
@@ -76,9 +73,8 @@ def test_one_part_is_everything(many):
     ],
 )  # fmt: skip
 def test_impossible_shares_are_refused(many, shares, problem):
-    with pytest.raises(UsageError) as caught:
-        split_by_scene(many, shares, rng())
-    assert str(caught.value) == problem.replace("{root}", str(many.root))
+    message = error_text(lambda: split_by_scene(many, shares, rng()), error=UsageError)
+    assert message == problem.replace("{root}", str(many.root))
 
 
 def test_a_scene_and_its_translations_are_one(native, adapted):

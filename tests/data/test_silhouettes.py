@@ -1,5 +1,3 @@
-"""Masks of objects, painted into one picture."""
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,3 @@
-"""Parts of data sets: which are read by default, by name or by use, in YOLO's layout, VOC's and COCO's."""
-
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -16,6 +12,7 @@ from sim2cam.errors import InputError, RepairWarning, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.seeds import derive_rng
+from tests.support.errors import error_text
 
 PARTS = ("train", "val", "test")
 
@@ -119,9 +116,8 @@ def test_a_split_of_data_without_parts_is_refused_unless_other_data_may_have_som
 
 def test_an_unknown_part_is_refused(tmp_path):
     as_yolo(tmp_path)
-    with pytest.raises(UsageError) as caught:
-        read_real_images(tmp_path, split="train,dev")
-    assert str(caught.value) == (
+    message = error_text(read_real_images, tmp_path, split="train,dev", error=UsageError)
+    assert message == (
         f"--split train,dev: {tmp_path} has no split 'dev'. Allowed: train, val, test."
     )
 
@@ -129,9 +125,8 @@ def test_an_unknown_part_is_refused(tmp_path):
 def test_an_image_in_several_parts_is_refused_unless_one_is_chosen(tmp_path):
     as_voc(tmp_path)
     (tmp_path / "ImageSets/Main/test.txt").write_text("test\nval\n")
-    with pytest.raises(InputError) as caught:
-        read_real_images(tmp_path)
-    assert str(caught.value) == (
+    message = error_text(read_real_images, tmp_path)
+    assert message == (
         f"{tmp_path}: image JPEGImages/val.png is in the splits test and val. Keep it in one, or choose a split with --split."
     )
     assert stems(read_real_images(tmp_path, split="test")) == ["test", "val"]

@@ -1,5 +1,3 @@
-"""Tracked points come back from their files; broken files are told."""
-
 import json
 import re
 

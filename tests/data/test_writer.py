@@ -1,7 +1,3 @@
-"""Writing: shards appear whole or not at all, and nothing that is not ours is touched."""
-
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -17,14 +13,10 @@ import pytest
 from sim2cam.data.channels import DEPTH_SCALE_M
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.shards import read_shard_content
-from sim2cam.data.writer import (
-    compute_digest,
-    prepare_folder,
-    write_json,
-    write_shard,
-)
+from sim2cam.data.writer import compute_digest, prepare_folder, write_json, write_shard
 from sim2cam.errors import OutputError
 from sim2cam.images import read_16bit
+from tests.support.errors import error_text
 
 
 def shard_size(root, number):
@@ -68,9 +60,11 @@ def test_a_digest_sees_every_change(native):
 
 def test_a_full_folder_is_refused(native, tiny):
     before = content(native)
-    with pytest.raises(OutputError) as caught:
-        prepare_folder(native, tiny.header(), resume=False, overwrite=False)
-    assert str(caught.value) == (
+    message = error_text(
+        lambda: prepare_folder(native, tiny.header(), resume=False, overwrite=False),
+        error=OutputError,
+    )
+    assert message == (
         f"{native}: is not empty. Add --resume to continue or --overwrite to start again."
     )
     assert content(native) == before
@@ -80,22 +74,18 @@ def test_a_full_folder_is_refused(native, tiny):
     ("changes", "difference"),
     [
         ({"seed": 1}, "seed is 0, not 1"),
-        (
-            {"recipe": {"name": "tiny", "render": {"views": 4}}},
-            "recipe.render.views is 2, not 4",
-        ),
+        ({"recipe": {"name": "tiny", "render": {"views": 4}}}, "recipe.render.views is 2, not 4"),
         ({"backend": "egl"}, 'backend is null, not "egl"'),
-        (
-            {"categories": ["square"]},
-            'categories is ["square", "disc"], not ["square"]',
-        ),
+        ({"categories": ["square"]}, 'categories is ["square", "disc"], not ["square"]'),
     ],
 )
 def test_resume_refuses_another_recipe_and_names_the_difference(native, tiny, changes, difference):
     before = content(native)
-    with pytest.raises(OutputError) as caught:
-        prepare_folder(native, tiny.header(**changes), resume=True, overwrite=False)
-    assert str(caught.value) == (
+    message = error_text(
+        lambda: prepare_folder(native, tiny.header(**changes), resume=True, overwrite=False),
+        error=OutputError,
+    )
+    assert message == (
         f"{native}: holds another dataset: {difference}. Choose another --out or add --overwrite."
     )
     assert content(native) == before
@@ -128,9 +118,13 @@ def test_a_folder_of_other_things_is_never_touched(tmp_path, tiny, choice, stran
     folder = tmp_path / "mine"
     (folder / stranger).mkdir(parents=True)
     (folder / stranger / "precious").write_text("mine")
-    with pytest.raises(OutputError) as caught:
-        prepare_folder(folder, tiny.header(), **{"resume": False, "overwrite": False} | choice)
-    assert str(caught.value) == (
+    message = error_text(
+        lambda: prepare_folder(
+            folder, tiny.header(), **{"resume": False, "overwrite": False} | choice
+        ),
+        error=OutputError,
+    )
+    assert message == (
         f"{folder}: contains '{stranger}', which is not part of a dataset. Choose another --out."
     )
     assert content(folder) == {f"{stranger}/precious": hashlib.sha256(b"mine").hexdigest()}

@@ -108,7 +108,7 @@ def starved_once(place: Path) -> str:
 
 
 def slow_with_beats(n: int) -> int:
-    for _ in range(8):
+    for _ in range(7):
         time.sleep(0.5)
         send_heartbeat()
     return n
@@ -135,7 +135,7 @@ def test_the_unit_of_a_killed_worker_is_tried_again(tmp_path, work):
 
 
 def test_a_stopped_worker_is_killed_and_its_unit_tried_again(tmp_path):
-    results = map_units(stopped_once, [tmp_path / name for name in NAMES], 2, stall_s=4)
+    results = map_units(stopped_once, [tmp_path / name for name in NAMES], 2, stall_s=3)
     assert sorted(results) == sorted(NAMES)
     assert not multiprocessing.active_children()
 
@@ -144,20 +144,20 @@ def test_a_unit_that_hangs_twice_is_given_up_after_all_others_are_done():
     done = []
 
     def collect():
-        for result in map_units(always_stopped, [0, 1, 2, 3], 2, stall_s=4):
+        for result in map_units(always_stopped, [0, 1, 2, 3], 2, stall_s=3):
             done.append(result)
 
     with pytest.raises(Sim2CamError) as caught:
         collect()
     assert sorted(done) == [0, 2, 3]
     assert str(caught.value).startswith(
-        "a worker process died or hung twice on 1 of 4 work units (unit 1: no progress for 4 s)."
+        "a worker process died or hung twice on 1 of 4 work units (unit 1: no progress for 3 s)."
     )
     assert "--resume" in str(caught.value)
 
 
 def test_a_unit_that_reports_progress_is_not_hung():
-    assert sorted(map_units(slow_with_beats, [1, 2], 2, stall_s=4)) == [1, 2]
+    assert sorted(map_units(slow_with_beats, [1, 2], 2, stall_s=3)) == [1, 2]
 
 
 def test_after_a_kill_fewer_workers_run_at_a_time(tmp_path):

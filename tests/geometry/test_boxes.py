@@ -1,7 +1,3 @@
-"""Boxes cover whole pixels, and overlap as COCO counts it."""
-
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,3 @@
-"""Fisheye lenses agree with OpenCV before the camera, and go on beside and behind it."""
-
-from __future__ import annotations
-
 import math
 
 import cv2
@@ -12,6 +8,7 @@ from hypothesis import strategies as st
 
 from sim2cam.errors import LensError
 from sim2cam.geometry.lens import KannalaBrandt, RadialTable
+from tests.support.errors import error_text
 
 EQUIDISTANT = KannalaBrandt(200.0, 200.0, 319.5, 239.5)
 MEASURED = KannalaBrandt(285.1, 286.4, 420.5, 400.2, -0.0137, 0.0207, -0.0127, 0.0025)
@@ -210,9 +207,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("lens", "verb", "places", "text"), REFUSED)
 def test_what_lies_outside_the_domain_is_refused(lens, verb, places, text):
-    with pytest.raises(LensError) as caught:
-        getattr(lens, verb)(np.array(places))
-    assert str(caught.value) == text
+    assert error_text(lambda: getattr(lens, verb)(np.array(places)), error=LensError) == text
 
 
 def test_the_edge_itself_is_seen():
@@ -250,6 +245,4 @@ NO_TABLES = [
 
 @pytest.mark.parametrize(("angles", "radii", "text"), NO_TABLES)
 def test_what_is_no_table_is_refused(angles, radii, text):
-    with pytest.raises(LensError) as caught:
-        RadialTable(0.0, 0.0, angles, radii)
-    assert str(caught.value) == text
+    assert error_text(RadialTable, 0.0, 0.0, angles, radii, error=LensError) == text

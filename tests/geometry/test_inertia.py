@@ -1,5 +1,3 @@
-"""Masses against closed forms, against trimesh, and against what no thing can be."""
-
 import numpy as np
 import pytest
 import trimesh

@@ -1,5 +1,3 @@
-"""Courses agree with poses at every time, with one another, and with their own derivatives."""
-
 import numpy as np
 import pytest
 from hypothesis import given

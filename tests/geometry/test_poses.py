@@ -1,7 +1,3 @@
-"""Poses form a group, and cameras look where they are told."""
-
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

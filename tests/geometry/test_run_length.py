@@ -1,5 +1,3 @@
-"""Run lengths hold a mask whole, and COCO's own tools read them."""
-
 import json
 from dataclasses import asdict
 

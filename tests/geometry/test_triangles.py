@@ -1,7 +1,3 @@
-"""Triangles in pictures: every pixel against the sides of each triangle, and what lies behind."""
-
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,1 +1,1 @@
-"""Readers and writers of camera calibration files."""
+"""Readers of camera calibration files."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from sim2cam.data.camera_files.intrinsics import Intrinsics
 from sim2cam.data.camera_files.table import CalibrationTable, parse_number, read_text
-from sim2cam.errors import InputError, OutputError
-from sim2cam.files import write_atomic
-from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational
+from sim2cam.errors import InputError
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational
 
 _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], str]] = {
     "SIMPLE_PINHOLE": (BrownConrady, "f cx cy"),
@@ -23,7 +21,6 @@ _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], str]] = 
     "OPENCV_FISHEYE": (KannalaBrandt, "fx fy cx cy k1 k2 k3 k4"),
 }
 _PARAMETER_FIELDS = {"f": "fx_px", "fx": "fx_px", "fy": "fy_px", "cx": "cx_px", "cy": "cy_px"}
-_HEADER = "# CAMERA_ID, MODEL, WIDTH, HEIGHT, PARAMS[]"
 _PIXEL_CENTER_OFFSET = 0.5  # COLMAP has the centre of the upper left pixel at (0.5, 0.5)
 
 
@@ -41,20 +38,6 @@ def read_colmap(path: Path) -> tuple[Intrinsics, ...]:
     if not cameras:
         raise InputError(path, "lists no camera. Check the path.")
     return tuple(cameras)
-
-
-def write_colmap(path: Path, cameras: Sequence[Intrinsics]) -> None:
-    """Write a ``cameras.txt``; cameras are numbered from 1.
-
-    Raises:
-        OutputError: If COLMAP has no model for a lens or the file is not writable.
-    """
-    lines = [_HEADER]
-    for number, camera in enumerate(cameras, start=1):
-        model, values = _select_model(path, camera)
-        text = " ".join(repr(parameter) for parameter in values)
-        lines.append(f"{number} {model} {camera.width} {camera.height} {text}")
-    write_atomic(path, ("\n".join(lines) + "\n").encode())
 
 
 def _parse_camera(path: Path, line_number: int, text: str) -> Intrinsics:
@@ -82,26 +65,3 @@ def _parse_camera(path: Path, line_number: int, text: str) -> Intrinsics:
     parameters |= {key: parameters[key] - _PIXEL_CENTER_OFFSET for key in ("cx_px", "cy_px")}
     lens = CalibrationTable(path, {}, f"line {line_number}.").build_lens(kind, **parameters)
     return Intrinsics(name, int(width), int(height), lens)
-
-
-def _select_model(path: Path, camera: Intrinsics) -> tuple[str, list[float]]:
-    """Return the smallest COLMAP model of a lens, and its parameters."""
-    lens: Lens = camera.lens
-    match lens:
-        case KannalaBrandt():
-            model = "OPENCV_FISHEYE"
-        case BrownConrady() if lens.is_pinhole():
-            model = "PINHOLE"
-        case BrownConrady() if lens.k3 == 0:
-            model = "OPENCV"
-        case BrownConrady() | Rational():
-            model = "FULL_OPENCV"
-        case _:
-            raise OutputError(
-                path,
-                f"COLMAP has no model for a {lens.kind} lens, which camera '{camera.name}' has.",
-            )
-    names = _MODELS[model][1].split()
-    values = [float(getattr(lens, _PARAMETER_FIELDS.get(name, name), 0.0)) for name in names]
-    values[2:4] = (value + _PIXEL_CENTER_OFFSET for value in values[2:4])
-    return model, values

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from sim2cam.data.camera_files.intrinsics import Intrinsics
 from sim2cam.data.camera_files.table import CalibrationTable, read_yaml
-from sim2cam.errors import InputError, OutputError
-from sim2cam.files import write_atomic
+from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 
 _COEFFICIENT_COUNTS = {"none": 0, "radtan": 4, "equi": 4, "equidistant": 4}
@@ -35,17 +30,6 @@ def read_kalibr(path: Path) -> tuple[Intrinsics, ...]:
     )
 
 
-def write_kalibr(path: Path, cameras: Sequence[Intrinsics]) -> None:
-    """Write a chain of cam0, cam1, ..., without extrinsics.
-
-    Raises:
-        OutputError: If Kalibr has no model for a lens or the file is not writable.
-    """
-    tables = {f"cam{i}": _build_camera_table(path, camera) for i, camera in enumerate(cameras)}
-    text = yaml.safe_dump(tables, sort_keys=False, default_flow_style=None)
-    write_atomic(path, text.encode())
-
-
 def _parse_camera(table: CalibrationTable, name: str) -> Intrinsics:
     table.get_choice("camera_model", ["pinhole"])
     model = table.get_choice("distortion_model", _COEFFICIENT_COUNTS)
@@ -59,29 +43,3 @@ def _parse_camera(table: CalibrationTable, name: str) -> Intrinsics:
         )
     kind = BrownConrady if model in ("none", "radtan") else KannalaBrandt
     return Intrinsics(name, int(width), int(height), table.build_lens(kind, *matrix, *coefficients))
-
-
-def _build_camera_table(path: Path, camera: Intrinsics) -> dict[str, Any]:
-    lens = camera.lens
-    match lens:
-        case KannalaBrandt():
-            model, coefficients = "equi", lens.coefficients()
-        case BrownConrady(k3=0.0):
-            model, coefficients = "radtan", lens.coefficients()[:4]
-        case BrownConrady():
-            raise OutputError(
-                path,
-                f"Kalibr's radtan model has no k3, which is {lens.k3} in camera '{camera.name}'.",
-            )
-        case _:
-            raise OutputError(
-                path,
-                f"Kalibr has no model for a {lens.kind} lens, which camera '{camera.name}' has.",
-            )
-    return {
-        "camera_model": "pinhole",
-        "distortion_coeffs": coefficients.tolist(),
-        "distortion_model": model,
-        "intrinsics": [lens.fx_px, lens.fy_px, lens.cx_px, lens.cy_px],
-        "resolution": [camera.width, camera.height],
-    }

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sim2cam.data.camera_files.intrinsics import Intrinsics
 from sim2cam.data.camera_files.table import CalibrationTable, read_yaml
-from sim2cam.errors import OutputError
-from sim2cam.files import write_atomic
-from sim2cam.geometry.lens import (
-    BrownConrady,
-    KannalaBrandt,
-    Lens,
-    RadialTable,
-    Rational,
-    ThinPrism,
-)
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, ThinPrism
 
 _MODELS = {4: BrownConrady, 5: BrownConrady, 8: Rational, 12: ThinPrism, 14: ThinPrism}
 """Lens by number of coefficients; the last two of 14 tilt the sensor."""
@@ -37,26 +25,6 @@ def read_opencv(path: Path) -> Intrinsics:
     return Intrinsics("", *size, _parse_lens(table, matrix))
 
 
-def write_opencv(path: Path, camera: Intrinsics) -> None:
-    """Write a camera for ``cv2.FileStorage``.
-
-    Raises:
-        OutputError: If OpenCV has no model for the lens or the file is not writable.
-    """
-    lens = camera.lens
-    if isinstance(lens, RadialTable):
-        raise OutputError(
-            path, f"OpenCV has no model for a {lens.kind} lens, which camera '{camera.name}' has."
-        )
-    text = (
-        f"%YAML:1.0\n---\nimage_width: {camera.width}\nimage_height: {camera.height}\n"
-        f"fisheye_model: {int(isinstance(lens, KannalaBrandt))}\n"
-        f"camera_matrix: {_format_matrix(lens.matrix())}"
-        f"distortion_coefficients: {_format_matrix(lens.coefficients()[None])}"
-    )
-    write_atomic(path, text.encode())
-
-
 def _parse_lens(table: CalibrationTable, matrix: tuple[float, ...]) -> Lens:
     coefficients_table = table.get_table("distortion_coefficients")
     if table.values.get("fisheye_model") in (1, True):
@@ -71,9 +39,3 @@ def _parse_lens(table: CalibrationTable, matrix: tuple[float, ...]) -> Lens:
             "Tilted sensors (the last two coefficients) are not supported",
         )
     return table.build_lens(_MODELS[len(coefficients)], *matrix, *coefficients[:_MAX_COEFFICIENTS])
-
-
-def _format_matrix(values: NDArray[np.float64]) -> str:
-    rows, cols = values.shape
-    data = ", ".join(repr(value) for value in values.ravel().tolist())
-    return f"!!opencv-matrix\n   rows: {rows}\n   cols: {cols}\n   dt: d\n   data: [ {data} ]\n"

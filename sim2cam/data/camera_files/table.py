@@ -23,13 +23,7 @@ HINT = "Correct the file or calibrate again."
 
 @dataclass(frozen=True)
 class CalibrationTable:
-    """A table in a calibration file.
-
-    Attributes:
-        path: The file.
-        values: Content of the table.
-        prefix: Location in the file, with a dot at its end; empty for the whole file.
-    """
+    """A table in a calibration file."""
 
     path: Path
     values: dict[Any, Any]

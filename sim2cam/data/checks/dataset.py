@@ -49,12 +49,7 @@ _FLOW_FRAME_OFFSETS: dict[ChannelName, int] = {"flow_backward": -1, "flow_forwar
 
 @dataclass(frozen=True)
 class DatasetProblem:
-    """A problem in a dataset.
-
-    Attributes:
-        sample: Name of the sample or file.
-        message: Description with the values.
-    """
+    """A problem in a dataset."""
 
     sample: str
     message: str
@@ -62,14 +57,7 @@ class DatasetProblem:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Result of a dataset check.
-
-    Attributes:
-        samples: Number of samples.
-        objects: Number of labels, including inherited ones.
-        problems: All problems; empty for a valid dataset.
-        warnings: Findings outside the samples, as leftover folders of a killed run.
-    """
+    """Result of a dataset check."""
 
     samples: int
     objects: int
@@ -167,7 +155,6 @@ def _count_samples_per_scene(header: dict[str, Any]) -> int | None:
 
 
 def _read_expected_samples(root: Path) -> int:
-    """Return the expected number of samples; 0 if it is not recorded."""
     path = root / ENVIRONMENT
     if not path.is_file():
         return 0
@@ -180,8 +167,7 @@ def _read_expected_samples(root: Path) -> int:
 def _check_sample_list(records: list[SampleRecord], expected: int) -> Iterator[DatasetProblem]:
     if len(records) < expected:
         yield DatasetProblem(
-            SHARDS,
-            f"incomplete: {len(records)} of {expected} samples exist. {_RESUME_HINT}",
+            SHARDS, f"incomplete: {len(records)} of {expected} samples exist. {_RESUME_HINT}"
         )
     elif not records:
         yield DatasetProblem(HEADER, f"the dataset has no samples. {_RESUME_HINT}")
@@ -231,7 +217,6 @@ def _read_listed_scenes(shard: Path) -> set[int] | None:
 
 
 def _read_parent_records(root: Path) -> tuple[dict[str, dict[str, Any]], list[DatasetProblem]]:
-    """Return the parent's records by digest, and problems with it."""
     try:
         read_header(root)
         return {
@@ -255,13 +240,6 @@ def _check_sample(
     categories: tuple[str, ...],
     adjacent_samples: Mapping[ChannelName, Sample | None],
 ) -> Iterator[str]:
-    """Yield problems with the record, files and labels of a sample.
-
-    Args:
-        record: Record of the sample.
-        categories: Categories of the dataset.
-        adjacent_samples: Target sample by flow channel.
-    """
     if compute_digest(record.fields) != record.fields.get("digest"):
         yield "its record has changed: the digest differs"
     try:
@@ -278,7 +256,6 @@ def _check_sample(
 
 
 def _check_files(record: SampleRecord) -> Iterator[str]:
-    """Yield missing and changed files of a sample."""
     files = record.fields.get("files")
     if not isinstance(files, dict) or not all(is_inside_folder(name) for name in files):
         yield "its record lists no valid files"
@@ -294,7 +271,6 @@ def _check_files(record: SampleRecord) -> Iterator[str]:
 def _check_pixels(
     sample: Sample, adjacent_samples: Mapping[ChannelName, Sample | None]
 ) -> Iterator[str]:
-    """Yield images of a wrong size and labels that contradict the pixels."""
     try:
         sizes = {"rgb": images.read_size(sample.rgb)}
         if sample.right_rgb is not None:
@@ -379,6 +355,5 @@ def _check_masks(objects: tuple[ObjectLabel, ...], ids: NDArray[np.uint16]) -> I
 
 
 def _box_contains(outer: Box, inner: Box) -> bool:
-    """Return whether a non-empty box lies inside another."""
     x0, y0, x1, y1 = inner
     return outer[0] <= x0 < x1 <= outer[2] and outer[1] <= y0 < y1 <= outer[3]

@@ -21,12 +21,7 @@ from sim2cam.metrics.perceptual_hash import (
 
 @dataclass(frozen=True)
 class NearDuplicate:
-    """A test image and the most similar training image.
-
-    Attributes:
-        test_name, training_name: Names of both.
-        hamming_distance: Number of differing bits of their perceptual hashes.
-    """
+    """A test image and the most similar training image."""
 
     test_name: str
     training_name: str
@@ -71,12 +66,7 @@ def find_near_duplicates(
 
 
 def describe_near_duplicates(duplicates: Sequence[NearDuplicate], test_count: int) -> str:
-    """Return a warning about near-duplicates, or an empty text without any.
-
-    Args:
-        duplicates: Result of ``find_near_duplicates``.
-        test_count: Number of test images.
-    """
+    """Return a warning about near-duplicates, or an empty text without any."""
     if not duplicates:
         return ""
     first = duplicates[0]

@@ -93,17 +93,7 @@ _REQUIRED_CHANNELS = {"coverage", "ids", "depth"}
 def _compute_displacements(
     label: ObjectLabel, sample: Sample, channels: ChannelArrays, instance_id: int | None
 ) -> Floats:
-    """Return the displacement (n, 2) in pixels of visible points during the exposure.
-
-    Args:
-        label: Object that the points move with.
-        sample: Sample with a lens, exposure time and camera pose.
-        channels: Channels of the sample.
-        instance_id: Instance id of the pixels.
-
-    Raises:
-        LensError: If a point moves out of the lens's field of view.
-    """
+    """Return the displacement (n, 2) in pixels of visible points during the exposure."""
     assert sample.frame_info is not None
     assert sample.frame_info.exposure_s is not None
     assert sample.lens is not None

@@ -76,8 +76,6 @@ def transform_to_camera(
 
     Args:
         points_m: Points in the object frame.
-        label: Object with a pose.
-        sample: Sample of the object.
         rows: (n,) image row of each point, at the middle of whose exposure it is transformed.
         offset_s: Time after the middle of the exposure.
     """
@@ -96,7 +94,6 @@ def transform_to_object(points: Floats, label: ObjectLabel, sample: Sample, rows
 
 
 def _get_camera_motion(sample: Sample) -> RigidMotion:
-    """Return the camera motion relative to its frame at the exposure of the middle row."""
     return RigidMotion(Pose(), sample.frame_info.twist if sample.frame_info else ZERO_TWIST)
 
 

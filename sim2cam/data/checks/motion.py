@@ -39,7 +39,6 @@ def audit_flow(
     """Yield flow that contradicts depth, poses and motion, by object and for the static background.
 
     Args:
-        channel: Flow channel.
         sample: Sample with the flow; skipped without a lens.
         channels: Channels of the sample, with ``ids`` and ``depth``.
         target: Sample to which the flow leads.
@@ -141,7 +140,6 @@ def audit_tracks(tracks: PointTracks, sample: Sample, channels: ChannelArrays) -
     """Yield tracked points that contradict poses, by object.
 
     Args:
-        tracks: Tracks of the sample.
         sample: The sample; skipped without a lens.
         channels: Channels of the sample; visibility is checked if ``ids`` is there.
     """
@@ -215,11 +213,7 @@ def _compute_pixel_distances(pixels: Floats, others: Floats) -> Floats:
 
 
 def _project_rolling_shutter(points_m: Floats, label: ObjectLabel, sample: Sample) -> Floats:
-    """Project points of an object to pixels (n, 2), each at the exposure time of its row.
-
-    Raises:
-        LensError: If a point is outside the lens's field of view.
-    """
+    """Project points of an object to pixels (n, 2), each at the exposure time of its row."""
     assert sample.lens is not None
     rows = np.full(len(points_m), (sample.height - 1) / 2)
     for _ in range(_ROLLING_SHUTTER_ITERATIONS):

@@ -25,7 +25,6 @@ class ShapeConverter:
         """Return the label of a box that is rotated about its centre.
 
         Args:
-            category: category name.
             box: box before rotation, as x0, y0, x1, y1.
             size: width and height of the image.
             rotation_deg: rotation of the box, degrees.
@@ -53,7 +52,6 @@ class ShapeConverter:
         """Return the label of an object of one or several polygons.
 
         Args:
-            category: category name.
             polygons: corners x, y, x, y, ... of each polygon.
             size: width and height of the image.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +19,9 @@ from sim2cam.data.formats.photos import (
 from sim2cam.data.formats.writing import assign_scene_per_image, validate_categories
 from sim2cam.data.formats.xml_file import parse_number, parse_xml
 from sim2cam.data.parsing import find_category_problem, is_file, is_inside_folder
-from sim2cam.data.problems import AnnotationErrors
+from sim2cam.data.problems import AnnotationErrors, warn_about_repairs
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
-from sim2cam.errors import InputError, RepairWarning
+from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import mask_to_box
 from sim2cam.geometry.run_length import RleMask
 
@@ -50,8 +49,6 @@ def read_cvat(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict
 
     Args:
         path: the file, or its folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid labels out with a warning.
 
     Raises:
         InputError: a file is missing, broken, inconsistent, or outside the folder.
@@ -85,15 +82,13 @@ def read_cvat(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict
         sample = Sample(photo.name, photo.path, *photo.upright_size, tuple(objects), origin)
         splits[_SPLIT_NAMES.get(subset, subset)].append(sample)
     problems.report()
-    if converter.list_warnings():
-        warnings.warn(f"{path}: {' '.join(converter.list_warnings())}", RepairWarning, stacklevel=2)
+    warn_about_repairs(path, converter.list_warnings())
     return assign_scene_per_image(
         {name: Dataset(path.parent, categories, tuple(samples)) for name, samples in splits.items()}
     )
 
 
 def _list_task_labels(tree: Element) -> Iterator[str]:
-    """Yield the label names in the order of the task, then undeclared ones, sorted."""
     names = [name.text or "" for name in tree.iterfind("meta//labels/label/name")]
     used = {shape.get("label", "") for shape in tree.iterfind("image/*[@label]")}
     yield from dict.fromkeys([*names, *sorted(used)])
@@ -134,7 +129,6 @@ def _convert_shape(
     size: tuple[int, int],
     converter: ShapeConverter,
 ) -> Iterator[ObjectLabel]:
-    """Yield the label of a shape; nothing for unsupported shapes."""
     category = shape.get("label", "")
     location = f"image {image.name}: shape {index} ({category})"
     if not category:
@@ -159,7 +153,6 @@ def _convert_shape(
 
 
 def _convert_mask(category: str, shape: Element, size: tuple[int, int]) -> ObjectLabel:
-    """Return the label of a mask, run-length encoded over the rows of a box, background first."""
     sides = [_parse_numbers(shape.get(key, "")) for key in ("left", "top", "width", "height")]
     left, top, width, height = (int(side[0]) for side in sides)
     runs = np.array(_parse_numbers(shape.get("rle", "")))
@@ -178,7 +171,6 @@ def _convert_mask(category: str, shape: Element, size: tuple[int, int]) -> Objec
 
 
 def _parse_numbers(text: str) -> list[float]:
-    """Return the numbers of a comma-separated list."""
     try:
         numbers = [float(word) for word in text.split(",")]
     except ValueError:

@@ -48,10 +48,7 @@ def export_dataset(
     Args:
         splits: datasets by name, as from ``set_operations.split_by_scene``; a whole dataset is one split,
             ``train``.
-        out: output folder.
-        format_name: output format.
         model_source: object models for BOP; None if unknown.
-        overwrite: replace an earlier export.
 
     Raises:
         UsageError: the name of a split is invalid, or the format does not support it.

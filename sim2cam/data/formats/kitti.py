@@ -79,7 +79,6 @@ def write_kitti(splits: Mapping[str, Dataset], folder: Path) -> tuple[str, ...]:
 
 
 def _make_category_words(dataset: Dataset) -> dict[str, str]:
-    """Return the one-word name of each category."""
     words: dict[str, str] = {}
     for category in dataset.categories:
         word = "_".join(category.split())
@@ -149,7 +148,6 @@ def is_kitti(path: Path) -> bool:
 
 
 def _find_image_folders(root: Path) -> dict[str, Path]:
-    """Return the image folder of each split, for a dataset or one split of it."""
     root_images = _find_image_folder(root)
     split_images = map(
         _find_image_folder, (path.parent for name in _LAYOUTS for path in root.glob(f"*/{name}"))
@@ -160,7 +158,6 @@ def _find_image_folders(root: Path) -> dict[str, Path]:
 
 
 def _find_image_folder(folder: Path) -> Path | None:
-    """Return the image folder of a split."""
     for name, labels in _LAYOUTS.items():
         if (folder / name).is_dir() and (name == IMAGE_FOLDER or (folder / labels).is_dir()):
             return folder / name
@@ -173,11 +170,6 @@ def read_kitti(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dic
     A split without labels is unlabelled. A ``DontCare`` region is a crowd of every category:
     neither trained on nor scored. Categories are the names that occur, sorted, restored from
     ``categories.txt`` if present.
-
-    Args:
-        root: the folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid annotations out with a warning.
 
     Raises:
         InputError: a file is missing, broken or inconsistent.
@@ -216,7 +208,6 @@ def _list_images(folder: Path) -> list[Path]:
 
 
 def _read_category_names(path: Path) -> dict[str, str]:
-    """Return the category names by their one-word names."""
     if not path.is_file():
         return {}
     names = {}

@@ -10,12 +10,7 @@ from sim2cam.errors import InputError
 
 
 class ImageFinder:
-    """Finder of the images of label files, which records mismatching names.
-
-    Args:
-        root: folder of the dataset, for errors.
-        folder: folder of the images.
-    """
+    """Finder of the images of label files, which records mismatching names."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder
@@ -27,7 +22,6 @@ class ImageFinder:
         """Return the image of a label file: with the same stem, or else the one that it names.
 
         Args:
-            path: label file.
             stem: name of the label file without suffix.
             image_name: image that the file names, possibly with a path of another computer.
 
@@ -47,8 +41,7 @@ class ImageFinder:
         image = next((file for file in paths if is_file(file)), None)
         if image is None:
             raise InputError(
-                path,
-                f"image '{stem}' or '{base[:80]}' is missing in {self.folder}. Copy it there.",
+                path, f"image '{stem}' or '{base[:80]}' is missing in {self.folder}. Copy it there."
             )
         owner = self._owners.setdefault(image, path)
         if owner != path:

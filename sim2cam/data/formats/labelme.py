@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from sim2cam import images
 from sim2cam.data.formats.annotation_shapes import ShapeConverter
@@ -23,10 +22,10 @@ from sim2cam.data.formats.writing import (
     check_category,
     warn_about_unsupported_images,
 )
-from sim2cam.data.parsing import format_validation_error, is_file, read_json
-from sim2cam.data.problems import AnnotationErrors
+from sim2cam.data.parsing import convert_validation_errors, is_file, read_json
+from sim2cam.data.problems import AnnotationErrors, warn_about_repairs
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
-from sim2cam.errors import InputError, RepairWarning
+from sim2cam.errors import InputError
 
 _MAX_BYTES = 400_000_000  # files can contain the image
 _HEAD_BYTES = 65536
@@ -78,19 +77,11 @@ def read_labelme(root: Path, origin: Origin, *, skip_invalid: bool = False) -> d
     ``group_id`` are one object. Other shapes and images without a label file are left out with a
     warning. Categories are the labels that occur, sorted.
 
-    Args:
-        root: the folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid labels out with a warning.
-
     Raises:
         InputError: a file is missing, broken or inconsistent.
     """
-    problems, finder, converter = (
-        AnnotationErrors(root, skip_invalid=skip_invalid),
-        ImageFinder(root, root),
-        ShapeConverter(),
-    )
+    problems = AnnotationErrors(root, skip_invalid=skip_invalid)
+    finder, converter = ImageFinder(root, root), ShapeConverter()
     files: list[tuple[Path, _File, OrientedImage]] = []
     for path in _find_label_files(root):
         with problems.collect():
@@ -117,25 +108,18 @@ def read_labelme(root: Path, origin: Origin, *, skip_invalid: bool = False) -> d
 
 
 def _parse(path: Path) -> _File:
-    try:
+    with convert_validation_errors(path):
         return _FILE.validate_python(read_json(path, _MAX_BYTES, "LabelMe file"))
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}.") from error
 
 
 def _group_shapes(
     path: Path, entries: Sequence[Any], problems: AnnotationErrors
 ) -> list[list[tuple[int, _Shape]]]:
-    """Return the shapes of each object, with their indices in the file."""
     groups: dict[Any, list[tuple[int, _Shape]]] = {}
     for index, entry in enumerate(entries):
         with problems.collect():
-            try:
+            with convert_validation_errors(path, location=f"shapes[{index}]"):
                 shape = _SHAPE.validate_python(entry)
-            except ValidationError as error:
-                raise InputError(
-                    path, f"{format_validation_error(error, f'shapes[{index}]')}."
-                ) from error
             is_grouped = shape.group_id is not None and shape.shape_type in _POLYGON_TYPES
             key = (shape.label, str(shape.group_id)) if is_grouped else index
             groups.setdefault(key, []).append((index, shape))
@@ -148,7 +132,6 @@ def _convert_shapes(
     size: tuple[int, int],
     converter: ShapeConverter,
 ) -> Iterator[ObjectLabel]:
-    """Yield the label of an object; nothing for unsupported shapes."""
     index, shape = entries[0]
     check_category(path, shape.label)
     points = [xy for _, part in entries for xy in part.points]
@@ -172,6 +155,5 @@ def _warn(root: Path, notes: list[str], unlabelled: Sequence[str]) -> None:
         notes.append(
             f"images without a LabelMe file are left out: {len(unlabelled)} (first: {unlabelled[0]})."
         )
-    if notes:
-        warnings.warn(f"{root}: {' '.join(notes)}", RepairWarning, stacklevel=2)
+    warn_about_repairs(root, notes)
     warn_about_unsupported_images(root, {root})

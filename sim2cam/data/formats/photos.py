@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sim2cam import images
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.errors import InputError, RepairWarning
@@ -35,7 +32,6 @@ class OrientedImage:
 
     Attributes:
         name: relative path that identifies the image.
-        path: image file.
         stored_size: width and height of the stored pixels.
         orientation: EXIF orientation, 1 (upright) to 8.
         annotated_size: width and height in the labels; None if missing.
@@ -71,11 +67,9 @@ class OrientedImage:
         """Return a label of the stored pixels as a label of the upright ones."""
         if self.orientation == 1:  # avoids decoding masks
             return label
-        mask = (
-            None
-            if label.mask is None
-            else RleMask.from_mask(self._orient_mask(label.mask.decode()))
-        )
+        mask = label.mask
+        if mask is not None:
+            mask = RleMask.from_mask(images.orient_pixels(mask.decode(), self.orientation))
         keypoints = label.keypoints
         if keypoints is not None:
             keypoints = tuple(
@@ -93,22 +87,11 @@ class OrientedImage:
             keypoints=keypoints,
         )
 
-    def _orient_mask(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        mirrored_x, mirrored_y, exchanged = _EXIF_TRANSFORMS[self.orientation]
-        mask = mask[:: -1 if mirrored_y else 1, :: -1 if mirrored_x else 1]
-        return mask.T if exchanged else mask
-
 
 def read_oriented_image(
     path: Path, name: str, image_path: Path, annotated_size: tuple[int, int] | None
 ) -> OrientedImage:
     """Read size and orientation of an image and check them against its labels.
-
-    Args:
-        path: label file, for errors.
-        name: name that identifies the image.
-        image_path: image file.
-        annotated_size: width and height in the labels; None if missing.
 
     Raises:
         InputError: the image cannot be read, or its size differs from the labels.
@@ -148,5 +131,4 @@ def detect_stored_pixel_labels(path: Path, photos: Sequence[OrientedImage]) -> l
 
 
 def _has_distinct_size(photo: OrientedImage) -> bool:
-    """Return whether the listed size decides between stored and upright pixels."""
     return photo.annotated_size is not None and photo.stored_size != photo.upright_size

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from sim2cam.data.formats.bop.files import clip_bop_box, find_scenes, read_category_names
 from sim2cam.data.formats.bop.poses import get_bop_ids, parse_scene_id
@@ -17,7 +17,7 @@ from sim2cam.data.formats.coco.boxes import XYXY_MESSAGE, are_xyxy
 from sim2cam.data.formats.coco.ids import CocoIds, read_coco_ids
 from sim2cam.data.mask_file import MaskFile
 from sim2cam.data.matching import LabelMapping
-from sim2cam.data.parsing import format_validation_error, read_json
+from sim2cam.data.parsing import convert_validation_errors, read_json
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.geometry.boxes import xywh_to_xyxy
@@ -34,6 +34,8 @@ unsupervised selection scores."""
 DETECTION_ROWS = "detection_rows"
 """Key of ablation result files: detections as rows, see ``parse_detection_rows``."""
 
+T = TypeVar("T")
+
 _MAX_BYTES = 500_000_000
 _HINT = "Write the results in COCO format."
 
@@ -44,11 +46,7 @@ class LoadedPredictions(NamedTuple):
     """Detections of a file with the images that they are scored on.
 
     Attributes:
-        captures: labelled images with the categories of the detections.
         detections: detections by image name, with an entry for every image.
-        label_mapping: mapping of the labels to the categories; None if not mapped.
-        pixel_confusions: confusion matrices of pixels; None if not counted.
-        selection_scores: unsupervised scores; None if not measured.
     """
 
     captures: Dataset
@@ -125,11 +123,6 @@ def compute_file_digests(captures: Dataset) -> dict[str, str]:
 def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> None:
     """Raise if predictions were made on other images of the same names.
 
-    Args:
-        path: prediction file, for errors.
-        digests: digests of the images that the predictions were made on.
-        captures: images to score on.
-
     Raises:
         InputError: an image differs or cannot be read.
     """
@@ -148,7 +141,6 @@ def read_predictions(
 
     Args:
         path: file of ``bench --out`` or of an ablation study, or a list of COCO results.
-        captures: images of the detections.
         captures_path: source of the captures, which defines the ids of COCO results: a COCO file or
             a BOP dataset.
         limit: number of captures to use; None for all.
@@ -186,13 +178,8 @@ def read_predictions(
 
 
 def _expand_rows(path: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """Return an ablation result file in the form of ``bench --out``."""
-    try:
+    with convert_validation_errors(path, "Predict again.", prefix=f"{DETECTION_ROWS}."):
         detections = parse_detection_rows(_DETECTION_ROWS.validate_python(values[DETECTION_ROWS]))
-    except ValidationError as error:
-        raise InputError(
-            path, f"{DETECTION_ROWS}.{format_validation_error(error)}. Predict again."
-        ) from error
     metadata = {key: values[key] for key in (DIGESTS, LABEL_MAPPING) if key in values}
     return {DETECTIONS: predictions_to_json(detections), **metadata}
 
@@ -200,19 +187,15 @@ def _expand_rows(path: Path, values: dict[str, Any]) -> dict[str, Any]:
 def _parse_own_file(
     path: Path, values: dict[str, Any], captures: Dataset, limit: int | None
 ) -> LoadedPredictions:
-    key = DETECTIONS
-    try:
-        detections = predictions_from_json(values[key])
-        key = DIGESTS
-        digests = _DIGESTS.validate_python(values.get(key, {}))  # older files have none
-        key = LABEL_MAPPING
-        matching = _LABEL_MAPPING.validate_python(values.get(key))
-        key = PIXEL_CONFUSIONS
-        pixels = _PIXEL_CONFUSIONS.validate_python(values.get(key))
-        key = SELECTION_SCORES
-        selection = _SELECTION_SCORES.validate_python(values.get(key))
-    except ValidationError as error:
-        raise InputError(path, f"{key}.{format_validation_error(error)}. Predict again.") from error
+    def parse(key: str, adapter: TypeAdapter[T], default: Any = None) -> T:
+        with convert_validation_errors(path, "Predict again.", prefix=f"{key}."):
+            return adapter.validate_python(values.get(key, default))
+
+    detections = parse(DETECTIONS, _PREDICTIONS)
+    digests = parse(DIGESTS, _DIGESTS, {})  # older files have none
+    matching = parse(LABEL_MAPPING, _LABEL_MAPPING)
+    pixels = parse(PIXEL_CONFUSIONS, _PIXEL_CONFUSIONS)
+    selection = parse(SELECTION_SCORES, _SELECTION_SCORES)
     if matching is not None:
         try:
             captures = matching.apply(captures)
@@ -240,10 +223,8 @@ def _parse_own_file(
 
 
 def _parse_results(path: Path, values: list[Any]) -> list[_CocoResult]:
-    try:
+    with convert_validation_errors(path, _HINT):
         return _COCO_RESULTS.validate_python(values)
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}. {_HINT}") from error
 
 
 def _convert_coco_results(
@@ -269,11 +250,7 @@ def _convert_coco_results(
 def _build_detection(path: Path, index: int, result: _CocoResult, ids: CocoIds) -> Detection:
     try:
         label = ids.build_label(
-            result.image_id,
-            result.category_id,
-            result.bbox,
-            result.segmentation,
-            result.keypoints,
+            result.image_id, result.category_id, result.bbox, result.segmentation, result.keypoints
         )
     except ValueError as error:
         raise InputError(path, f"[{index}]: {error} {_HINT}") from error

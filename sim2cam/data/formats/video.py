@@ -21,12 +21,7 @@ def is_video(path: Path) -> bool:
     return path.suffix.lower() in images.VIDEO_SUFFIXES and path.is_file()
 
 
-def read_video(
-    path: Path,
-    origin: Origin,
-    *,
-    skip_invalid: bool = False,
-) -> dict[str, Dataset]:
+def read_video(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
     """Return the frames of a video as one unlabelled split, ``style``, named by frame index.
 
     All frames belong to one scene, so that a split does not separate them, and to one sequence.

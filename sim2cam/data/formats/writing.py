@@ -50,11 +50,6 @@ def encode_upright(sample: Sample) -> tuple[bytes, str]:
 def to_json(values: Any, source: Path, *, indent: int | None = None) -> bytes:
     """Return values as strict JSON, which has no NaN or infinity.
 
-    Args:
-        values: JSON-serialisable values.
-        source: source of the values, for errors.
-        indent: spaces of each level; None for one line.
-
     Raises:
         InputError: a number is not finite.
     """

@@ -13,11 +13,6 @@ from sim2cam.errors import InputError
 def parse_xml(path: Path, tag: str, max_bytes: int) -> ElementTree.Element:
     """Return the root of an XML file.
 
-    Args:
-        path: XML file.
-        tag: expected tag of the root.
-        max_bytes: maximum file size.
-
     Raises:
         InputError: the file cannot be read, is not XML, declares entities or has another root.
     """
@@ -37,11 +32,6 @@ def parse_xml(path: Path, tag: str, max_bytes: int) -> ElementTree.Element:
 
 def parse_number(path: Path, location: str, text: str | None) -> float:
     """Return a finite number from a text.
-
-    Args:
-        path: file, for errors.
-        location: location of the text, for errors.
-        text: the text; None if missing.
 
     Raises:
         InputError: the text is not a finite number.

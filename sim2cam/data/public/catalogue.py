@@ -15,17 +15,7 @@ from sim2cam.errors import InputError
 
 @dataclass(frozen=True)
 class PublicDataset:
-    """A public dataset.
-
-    Attributes:
-        name: Name for ``fetch``.
-        description: Content of the dataset.
-        licence: Licence.
-        credit: Authors.
-        archives: Zip files and the folder into which each is unpacked.
-        arrange: Arrange the unpacked files (first argument) into a folder (second argument).
-        checksum_list: List of file checksums in ``CHECKSUM_FOLDER``; None without one.
-    """
+    """A public dataset."""
 
     name: str
     description: str
@@ -43,7 +33,6 @@ _MAX_ARCHIVE_BYTES = 2_000 * _MB
 
 
 def _arrange_bop(name: str, archive_dir: Path, folder: Path) -> None:
-    """Move the folder of the BOP archives."""
     if not (archive_dir / name / "test_targets_bop19.json").is_file():
         raise InputError(
             archive_dir / name,
@@ -60,16 +49,7 @@ def _define_bop(
     licence: str | None = None,
     revision: str = "main",
 ) -> PublicDataset:
-    """Return a dataset of the BOP hub.
-
-    Args:
-        name: Name on the hub.
-        description: Content of the dataset.
-        archives: Name, size and SHA-256 (None if unknown) of each archive; the first creates the folder.
-        credit: Authors.
-        licence: Licence; None if unknown.
-        revision: Revision of the hub's repository.
-    """
+    """Return a dataset of the BOP hub."""
     sources = [
         Source(
             f"{_BOP_HUB}/{name}/resolve/{revision}/{name}_{part}.zip",

@@ -14,10 +14,6 @@ CHECKSUM_FOLDER = Path(__file__).with_name("known_files")
 def verify_checksums(folder: Path, checksum_list: Path) -> int:
     """Verify the listed files of a dataset and return their number; other files are allowed.
 
-    Args:
-        folder: Folder of the dataset.
-        checksum_list: A list in ``CHECKSUM_FOLDER``.
-
     Raises:
         InputError: If a file is missing or differs.
     """

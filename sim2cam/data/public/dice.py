@@ -32,10 +32,6 @@ def arrange_dice(archive_dir: Path, folder: Path) -> None:
 
     ``dev.json`` has the first 20 train photos of each of the two days, ``style.json`` the rest.
 
-    Args:
-        archive_dir: Folder with the repository as packed by GitHub.
-        folder: Folder to fill.
-
     Raises:
         InputError: If a file is missing or broken, or the number of photos or boxes is wrong.
         OutputError: If the folder is not writable.
@@ -77,7 +73,6 @@ def arrange_dice(archive_dir: Path, folder: Path) -> None:
 
 
 def _stage_split(repository: Path, split: str, staging_dir: Path) -> None:
-    """Write the photos of a split and their YOLO labels."""
     records = repository / _RECORD_PATTERN.format(split)
     for example in read_examples(records):
         name = example.get("image/filename", b"").decode(errors="replace")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from sim2cam.errors import InputError
 from sim2cam.files import convert_write_errors
@@ -30,14 +30,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Source:
-    """A file to download.
-
-    Attributes:
-        url: URL, https.
-        max_bytes: Largest accepted size.
-        sha256: Expected SHA-256; None if unknown.
-        size: Expected size in bytes; None if unknown.
-    """
+    """A file to download."""
 
     url: str
     max_bytes: int
@@ -46,18 +39,12 @@ class Source:
 
 
 class _RateMonitor:
-    """Monitor of the download rate."""
-
     def __init__(self, url: str) -> None:
         self._url = url
         self._window_start, self._received = time.monotonic(), 0
 
     def update(self, received: int) -> None:
-        """Raise InputError if the rate of the last window is too low.
-
-        Args:
-            received: Number of bytes since the last call.
-        """
+        """Raise InputError if the rate of the last window is too low."""
         self._received += received
         if (elapsed_s := time.monotonic() - self._window_start) < RATE_WINDOW_S:
             return
@@ -84,11 +71,6 @@ def download(source: Source, path: Path, progress: Progress | None = None) -> st
     """Download a file unless it exists, and return its SHA-256.
 
     A partial download is kept as ``.part`` and resumed if the file on the server is unchanged.
-
-    Args:
-        source: File to download.
-        path: Target file.
-        progress: Called with the bytes received and the total bytes.
 
     Raises:
         InputError: If the server fails or is too slow, or the file is too large or has another size or digest.
@@ -126,7 +108,7 @@ def _receive(source: Source, partial_path: Path, progress: Progress) -> None:
         headers |= {"Range": f"bytes={start}-", "If-Range": etag_path.read_text()}
     try:
         request = Request(source.url, headers=headers)  # noqa: S310
-        with _build_opener().open(request, timeout=STALL_S) as response:
+        with build_opener(_SameSchemeRedirectHandler).open(request, timeout=STALL_S) as response:
             if response.status != http.client.PARTIAL_CONTENT:
                 start = 0
             elif not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
@@ -152,7 +134,6 @@ def _receive(source: Source, partial_path: Path, progress: Progress) -> None:
 def _append_response(
     source: Source, response: Any, partial_path: Path, start: int, progress: Progress
 ) -> None:
-    """Append the response to the partial file."""
     content_length = response.headers.get("Content-Length", "")
     total = start + int(content_length) if content_length.isdecimal() else None
     if total is not None and total > source.max_bytes:
@@ -199,7 +180,3 @@ def _reject_size(source: Source, partial_path: Path) -> None:
 
 def _locate_etag(partial_path: Path) -> Path:
     return partial_path.with_name(f"{partial_path.name}.tag")
-
-
-def _build_opener() -> OpenerDirector:
-    return build_opener(_SameSchemeRedirectHandler)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from sim2cam.data.parsing import format_validation_error, read_json
+from sim2cam.data.parsing import convert_validation_errors, read_json
 from sim2cam.data.public.archive import unpack
 from sim2cam.data.public.catalogue import PublicDataset
 from sim2cam.data.public.checksums import verify_checksums
@@ -25,14 +25,7 @@ _DIGESTS_ADAPTER: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 @dataclass(frozen=True)
 class FetchResult:
-    """Result of a fetch.
-
-    Attributes:
-        folder: Folder of the dataset.
-        digests: SHA-256 of each archive by URL; empty if the dataset existed already.
-        new_urls: URLs whose digest was unknown before.
-        verified_count: Number of files verified by checksum.
-    """
+    """Result of a fetch."""
 
     folder: Path
     digests: dict[str, str]
@@ -60,12 +53,6 @@ def fetch(
 
     The digests of the archives are recorded in ``NAME.fetched.json``. If an archive differs from its record or
     expected digest, nothing is changed. If an arranged file differs from its checksum, the downloads are removed.
-
-    Args:
-        dataset: One of ``PUBLIC_DATASETS``.
-        root: Folder of all datasets.
-        overwrite: Fetch again and replace an existing dataset.
-        progress: Return the progress callback for a file name.
 
     Raises:
         InputError: If a file is not available or differs from its digest.
@@ -130,10 +117,7 @@ def _arrange_files(dataset: PublicDataset, work_dir: Path) -> int:
 
 
 def _read_digests(path: Path) -> dict[str, str]:
-    """Return the recorded digests by URL; empty before the first fetch."""
     if not path.is_file():
         return {}
-    try:
+    with convert_validation_errors(path, "Remove the file."):
         return _DIGESTS_ADAPTER.validate_python(read_json(path, _MAX_BYTES, "list of digests"))
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}. Remove the file.") from error

@@ -56,7 +56,6 @@ def compute_masked_crc(data: bytes) -> int:
 
 
 def _parse_features(example: bytes) -> dict[str, bytes]:
-    """Return the features of an Example that are a single string: Example.features.feature[name]."""
     strings_by_name: dict[str, bytes] = {}
     for features in _parse_fields(example, 1):
         for entry in _parse_fields(features, 1):
@@ -101,7 +100,6 @@ def _parse_fields(message: bytes, field_number: int) -> list[bytes]:
 
 
 def _parse_varint(message: bytes, offset: int) -> tuple[int, int]:
-    """Return a varint and the offset after it."""
     value = 0
     for index in range(10):
         byte = message[offset + index]

@@ -1,7 +1,3 @@
-"""The check: a sound data set has no problem, and every planted fault is found and named."""
-
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -97,99 +93,42 @@ def repainted(old, new):
 
 SQUARE = "object 0 (category square): "
 FAULTS = {
-    "box": (
-        first_object(box_xyxy=(7.0, 4.0, 14.0, 16.0)),
-        [f"{SQUARE}box (7.0, 4.0, 14.0, 16.0) is not the box of its mask, (6.0, 4.0, 14.0, 16.0)"],
-    ),
-    "area": (
-        first_object(area_px=97),
-        [f"{SQUARE}area_px 97.0 is not the area of its mask, 96"],
-    ),
-    "nothing visible": (
-        first_object(visible_fraction=0.0),
-        [f"{SQUARE}visible_fraction 0.0 is not in (0, 1]"],
-    ),
-    "cut off by more than all": (
-        first_object(truncation=1.2, box_amodal_xyxy=(6.0, 0.0, 18.0, 16.0)),
-        [f"{SQUARE}truncation 1.2 is not in [0, 1]"],
-    ),
-    "cut off within the picture": (
-        first_object(truncation=0.2),
-        [
-            f"{SQUARE}truncation is 0.2, but the amodal box (6.0, 4.0, 18.0, 16.0) is inside the image"
-        ],
-    ),
-    "more than all visible": (
-        first_object(visible_fraction=1.01),
-        [f"{SQUARE}visible_fraction 1.01 is not in (0, 1]"],
-    ),
-    "amodal box": (
-        first_object(box_amodal_xyxy=(6.0, 5.0, 18.0, 16.0)),
-        [f"{SQUARE}box (6.0, 4.0, 14.0, 16.0) is not inside the amodal box (6.0, 5.0, 18.0, 16.0)"],
-    ),
-    "no instance": (
-        first_object(instance_id=3),
-        [
-            "instance 1 of the ids channel has no object",
-            f"{SQUARE}instance_id 3 is not in the ids channel",
-        ],
-    ),
-    "no instance id": (
-        first_object(instance_id=None),
-        [
-            "instance 1 of the ids channel has no object",
-            f"{SQUARE}instance_id None is not in the ids channel",
-        ],
-    ),
-    "an instance twice": (
-        first_object(instance_id=2),
-        [
-            "instance 1 of the ids channel has no object",
-            "2 objects have the instance_id 2",
-            f"{SQUARE}box (6.0, 4.0, 14.0, 16.0) is not the box of its mask, (14.0, 4.0, 26.0, 16.0)",
-            f"{SQUARE}area_px 96.0 is not the area of its mask, 144",
-        ],
-    ),
-    "an instance without object": (
-        repainted(0, 9),
-        [
-            "instance 9 of the ids channel has no object",
-            "1296 pixels of objects have no depth",
-        ],
-    ),
-    "no mask": (
-        repainted(1, 0),
-        [f"{SQUARE}instance_id 1 is not in the ids channel"],
-    ),
-    "no depth": (
-        lambda sample: with_channel(
-            sample,
-            "depth",
-            np.where(sample.channels["ids"] == 2, 0, sample.channels["depth"]),
-        ),
-        ["144 pixels of objects have no depth"],
-    ),
-    "size": (
-        changed(width=47),
-        [
-            "rgb is 48x32 pixels, not 47x32",
-            "depth is 48x32 pixels, not 47x32",
-            "ids is 48x32 pixels, not 47x32",
-        ],
-    ),
-    "a smaller ids image": (
-        lambda sample: with_channel(sample, "ids", sample.channels["ids"][:-1]),
-        ["ids is 48x31 pixels, not 48x32"],
-    ),
-    "a smaller depth image": (
-        lambda sample: with_channel(sample, "depth", sample.channels["depth"][:, 1:]),
-        ["depth is 47x32 pixels, not 48x32"],
-    ),
-    "scene": (
-        lambda sample: replace(sample, metadata={**sample.metadata, "scene_index": 1}),
-        ["scene_index is 1, not 0"],
-    ),
-}
+    "box": (first_object(box_xyxy=(7.0, 4.0, 14.0, 16.0)),
+     [f"{SQUARE}box (7.0, 4.0, 14.0, 16.0) is not the box of its mask, (6.0, 4.0, 14.0, 16.0)"]),
+    "area": (first_object(area_px=97), [f"{SQUARE}area_px 97.0 is not the area of its mask, 96"]),
+    "nothing visible": (first_object(visible_fraction=0.0),
+     [f"{SQUARE}visible_fraction 0.0 is not in (0, 1]"]),
+    "cut off by more than all": (first_object(truncation=1.2, box_amodal_xyxy=(6.0, 0.0, 18.0,
+     16.0)), [f"{SQUARE}truncation 1.2 is not in [0, 1]"]),
+    "cut off within the picture": (first_object(truncation=0.2),
+     [f"{SQUARE}truncation is 0.2, but the amodal box (6.0, 4.0, 18.0, 16.0) is inside the image"]),
+    "more than all visible": (first_object(visible_fraction=1.01),
+     [f"{SQUARE}visible_fraction 1.01 is not in (0, 1]"]),
+    "amodal box": (first_object(box_amodal_xyxy=(6.0, 5.0, 18.0, 16.0)),
+     [f"{SQUARE}box (6.0, 4.0, 14.0, 16.0) is not inside the amodal box (6.0, 5.0, 18.0, 16.0)"]),
+    "no instance": (first_object(instance_id=3), ["instance 1 of the ids channel has no object",
+     f"{SQUARE}instance_id 3 is not in the ids channel"]),
+    "no instance id": (first_object(instance_id=None),
+     ["instance 1 of the ids channel has no object",
+     f"{SQUARE}instance_id None is not in the ids channel"]),
+    "an instance twice": (first_object(instance_id=2),
+     ["instance 1 of the ids channel has no object", "2 objects have the instance_id 2",
+     f"{SQUARE}box (6.0, 4.0, 14.0, 16.0) is not the box of its mask, (14.0, 4.0, 26.0, 16.0)",
+     f"{SQUARE}area_px 96.0 is not the area of its mask, 144"]),
+    "an instance without object": (repainted(0, 9), ["instance 9 of the ids channel has no object",
+     "1296 pixels of objects have no depth"]),
+    "no mask": (repainted(1, 0), [f"{SQUARE}instance_id 1 is not in the ids channel"]),
+    "no depth": (lambda sample: with_channel(sample, "depth", np.where(sample.channels["ids"] == 2,
+     0, sample.channels["depth"])), ["144 pixels of objects have no depth"]),
+    "size": (changed(width=47), ["rgb is 48x32 pixels, not 47x32",
+     "depth is 48x32 pixels, not 47x32", "ids is 48x32 pixels, not 47x32"]),
+    "a smaller ids image": (lambda sample: with_channel(sample, "ids", sample.channels["ids"][:-1]),
+     ["ids is 48x31 pixels, not 48x32"]),
+    "a smaller depth image": (lambda sample: with_channel(sample, "depth",
+     sample.channels["depth"][:, 1:]), ["depth is 47x32 pixels, not 48x32"]),
+    "scene": (lambda sample: replace(sample, metadata={**sample.metadata, "scene_index": 1}),
+     ["scene_index is 1, not 0"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("fault", "found"), FAULTS.values(), ids=FAULTS)
@@ -246,8 +185,7 @@ def test_no_samples_are_a_problem(native):
     shutil.rmtree(native / "shards")
     assert check_dataset(native).problems == (
         DatasetProblem(
-            "dataset.json",
-            "the dataset has no samples. Run its command again with --resume.",
+            "dataset.json", "the dataset has no samples. Run its command again with --resume."
         ),
     )
 
@@ -260,8 +198,7 @@ def test_missing_samples_are_counted(native, left):
         shutil.rmtree(native / "shards" / shard)
     assert check_dataset(native).problems == (
         DatasetProblem(
-            "shards",
-            f"incomplete: {left} of 4 samples exist. Run its command again with --resume.",
+            "shards", f"incomplete: {left} of 4 samples exist. Run its command again with --resume."
         ),
     )
 
@@ -297,16 +234,12 @@ def test_a_missing_parent_is_found(native, adapted):
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (
-            changed(width=47),
-            ["rgb is 48x32 pixels, not 47x32", "width is 47, but its parent has 48"],
-        ),
-        (
-            lambda sample: replace(sample, metadata={**sample.metadata, "scene_index": 7}),
-            ["scene_index is 7, but its parent has 1"],
-        ),
+        (changed(width=47), ["rgb is 48x32 pixels, not 47x32",
+         "width is 47, but its parent has 48"]),
+        (lambda sample: replace(sample, metadata={**sample.metadata, "scene_index": 7}),
+         ["scene_index is 7, but its parent has 1"]),
     ],
-)
+)  # fmt: skip
 def test_a_translated_sample_that_is_not_as_its_parent_is_found(
     tmp_path, native, tiny, change, what
 ):

@@ -1,5 +1,3 @@
-"""Copies are found however they were changed a little; other pictures are not."""
-
 import os
 from pathlib import Path
 
@@ -26,10 +24,9 @@ CHANGES = {
     "brighter": lambda rgb: np.clip(rgb * 1.25, 0, 255).astype(np.uint8),
     "shifted": lambda rgb: np.ascontiguousarray(rgb[5:, 5:]),
     "cut": lambda rgb: np.ascontiguousarray(rgb[8:-8, 8:-8]),
-    "noisy": lambda rgb: np.clip(
-        rgb + np.random.default_rng(0).normal(0, 8, rgb.shape), 0, 255
-    ).astype(np.uint8),
-}
+    "noisy": lambda rgb: np.clip(rgb + np.random.default_rng(0).normal(0, 8, rgb.shape), 0,
+     255).astype(np.uint8),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

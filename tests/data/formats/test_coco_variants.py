@@ -1,7 +1,3 @@
-"""COCO files as other tools write them: read as meant, with a warning where something is changed."""
-
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,35 +1,19 @@
-"""Exports of LabelMe and CVAT: what is read, what is said to be left out, and flawed files."""
-
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from sim2cam.data.formats.cvat import read_cvat
 from sim2cam.data.formats.labelme import read_labelme
 from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.images import read_rgb
+from tests.support.errors import error_text
+from tests.support.photos import save
 
-ORIENTATION = 0x0112
 SKIP = "Correct the file, or leave flawed annotations out with --skip-invalid."
 BOX = (3, 5, 15, 12)
 SQUARE = [[3, 5], [15, 5], [15, 12], [3, 12]]
-
-
-def save(path, *, box=None, orientation=1):
-    """An image of 40x30 pixels as stored, black with a white box."""
-    pixels = np.zeros((30, 40, 3), np.uint8)
-    if box is not None:
-        x0, y0, x1, y1 = box
-        pixels[y0:y1, x0:x1] = 255
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(path, exif=exif)
 
 
 def shape(points=((3, 5), (15, 12)), kind="rectangle", label="disc", group=None):
@@ -103,12 +87,6 @@ def test_labelme_shapes_of_stored_pixels_turn_with_them(tmp_path, orientation, k
     assert label.box_xyxy == edges
     assert label.mask is None or (label.mask.decode() == white).all()
     assert (label.mask is None) == (kind == "rectangle")
-
-
-def test_another_json_file_beside_a_photo_makes_no_labels(tmp_path):
-    save(tmp_path / "a.png")
-    (tmp_path / "a.json").write_text('{"camera": "left"}')
-    assert [sample.objects for sample in read_real_images(tmp_path).samples] == [None]
 
 
 BAD_LABELME = {
@@ -270,9 +248,7 @@ BAD_FILES = {
 
 @pytest.mark.parametrize(("changes", "problem"), BAD_FILES.values(), ids=BAD_FILES)
 def test_files_of_cvat_that_cannot_be_read_are_answered(tmp_path, changes, problem):
-    with pytest.raises(InputError) as caught:
-        read_real_images(cvat(tmp_path, **changes))
-    assert problem in str(caught.value)
+    assert problem in error_text(lambda: read_real_images(cvat(tmp_path, **changes)))
 
 
 @pytest.mark.parametrize("name", ["../a.png", "/etc/passwd", "none.png", "a&#10;b.png", "a" * 300])

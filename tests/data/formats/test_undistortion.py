@@ -1,7 +1,3 @@
-"""Straightening: OpenCV's maps, where points land, and lenses that no pinhole can stand for."""
-
-from __future__ import annotations
-
 from dataclasses import replace
 
 import cv2
@@ -9,8 +5,8 @@ import numpy as np
 import pytest
 
 from sim2cam.data.formats.undistortion import Undistorter
-from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational
+from tests.support.errors import error_text
 
 BENT = [
     BrownConrady(40.0, 42.0, 23.0, 15.0, k1=-0.2, k2=0.03, p1=0.002, p2=-0.001),
@@ -66,9 +62,8 @@ def test_labels_are_not_mixed_and_end_in_nothing(dataset):
     ],
 )
 def test_what_no_pinhole_sees_is_refused(dataset, lens, kind):
-    with pytest.raises(InputError) as caught:
-        of_lens(dataset, lens)
-    assert str(caught.value) == (
+    message = error_text(of_lens, dataset, lens)
+    assert message == (
         f"{dataset.samples[0].rgb}: {kind}. Only images of perspective lenses can be undistorted. Export as coco, which "
         "supports all lenses."
     )

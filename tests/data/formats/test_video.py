@@ -1,5 +1,3 @@
-"""Frames of a video as captures."""
-
 from pathlib import Path
 
 import cv2

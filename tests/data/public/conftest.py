@@ -1,7 +1,5 @@
 """A server on this machine that answers well or badly, as it is told."""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import threading

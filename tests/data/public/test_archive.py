@@ -1,7 +1,3 @@
-"""Archives that would write elsewhere, link, grow or break."""
-
-from __future__ import annotations
-
 import stat
 import zipfile
 

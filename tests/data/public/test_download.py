@@ -1,7 +1,3 @@
-"""Downloads from a server that breaks off, stalls, lies, sends too much or sends elsewhere."""
-
-from __future__ import annotations
-
 import hashlib
 
 import pytest

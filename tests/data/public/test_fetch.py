@@ -1,7 +1,3 @@
-"""Data sets from a server on this machine: whole or not at all, and the same as before."""
-
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -24,6 +20,7 @@ from sim2cam.data.public.tf_records import compute_masked_crc, read_examples
 from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.pipeline.asset_folder import resolve_assets_folder
+from tests.support.errors import error_text
 
 DICE = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "dice"
 OTHER = "is not in the archive, which is of another commit."
@@ -146,17 +143,12 @@ def test_files_that_are_known_are_held_to_and_of_others_nothing_is_kept(lmo, ser
             {"models/obj_000001.ply": "plz"},
             f"has 3 bytes with the SHA-256 {other}, not 3 with {digest}. The download {end}",
         ),
-        "missing": (
-            {"models/obj_000002.ply": "ply"},
-            f"is missing in the download, which {end}",
-        ),
+        "missing": ({"models/obj_000002.ply": "ply"}, f"is missing in the download, which {end}"),
     }
     for content, problem in table.values():
         (root / "lmo.fetched.json").unlink()
         server.files["/lmo_models.zip"] = packed(content)
-        with pytest.raises(InputError) as caught:
-            fetch(known, root, overwrite=True)
-        assert str(caught.value) == f"models/obj_000001.ply: {problem}"
+        assert error_text(fetch, known, root, overwrite=True) == f"models/obj_000001.ply: {problem}"
         assert names(root) == ["lmo"]  # as it was
         assert (root / "lmo/models/obj_000001.ply").read_text() == "ply"
         (root / "lmo.fetched.json").write_text("{}")
@@ -180,12 +172,8 @@ def test_captures_at_hand_are_those_that_are_listed():
 def test_a_broken_list_of_digests_is_named(lmo, tmp_path):
     record = tmp_path / "lmo.fetched.json"
     record.write_text('{"a": 1}')
-    with pytest.raises(InputError) as caught:
-        fetch(lmo, tmp_path)
-    assert (
-        str(caught.value)
-        == f"{record}: a: Input should be a valid string (found 1). Remove the file."
-    )
+    message = error_text(fetch, lmo, tmp_path)
+    assert message == f"{record}: a: Input should be a valid string (found 1). Remove the file."
 
 
 def test_the_command_shows_the_licence_and_asks(lmo, tmp_path, monkeypatch, capsys):
@@ -254,9 +242,10 @@ def test_data_sets_lie_in_the_cache_unless_a_folder_is_named(tmp_path, monkeypat
 
 def test_a_recipe_whose_meshes_are_missing_says_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv("SIM2CAM_REAL", str(tmp_path))
-    with pytest.raises(RecipeError) as caught:
-        resolve_assets_folder("bop:lmo", tmp_path / "mine.toml", "assets.folder")
-    assert str(caught.value) == (
+    message = error_text(
+        resolve_assets_folder, "bop:lmo", tmp_path / "mine.toml", "assets.folder", error=RecipeError
+    )
+    assert message == (
         f"{tmp_path}/mine.toml: 'assets.folder': bop:lmo is missing. Run sim2cam fetch lmo, or unpack "
         "its models to lmo/models in the folder of SIM2CAM_REAL."
     )
@@ -312,32 +301,22 @@ def test_strings_of_records_are_read(tmp_path):
 
 BAD_RECORDS = {
     "no record": (b"\x01" * 40, "byte 0: no complete record starts here. Fetch it again."),
-    "cut": (
-        record(example({"a": b"b"}))[:-5],
-        "byte 0: no complete record starts here. Fetch it again.",
-    ),
-    "no Example": (
-        record(b"\x0a\x7f\x00"),
-        "byte 0: the record is not an Example. Fetch it again.",
-    ),
-    "a kind that is none": (
-        record(b"\x0b"),
-        "byte 0: the record is not an Example. Fetch it again.",
-    ),
-    "a number without end": (
-        record(b"\x08" + b"\xff" * 20),
-        "byte 0: the record is not an Example. Fetch it again.",
-    ),
-}
+    "cut": (record(example({"a": b"b"}))[:-5],
+     "byte 0: no complete record starts here. Fetch it again."),
+    "no Example": (record(b"\x0a\x7f\x00"),
+     "byte 0: the record is not an Example. Fetch it again."),
+    "a kind that is none": (record(b"\x0b"),
+     "byte 0: the record is not an Example. Fetch it again."),
+    "a number without end": (record(b"\x08" + b"\xff" * 20),
+     "byte 0: the record is not an Example. Fetch it again."),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("data", "problem"), BAD_RECORDS.values(), ids=BAD_RECORDS)
 def test_bad_records_are_answered_exactly(tmp_path, data, problem):
     path = tmp_path / "a.record"
     path.write_bytes(data)
-    with pytest.raises(InputError) as caught:
-        list(read_examples(path))
-    assert str(caught.value) == f"{path}: {problem}"
+    assert error_text(lambda: list(read_examples(path))) == f"{path}: {problem}"
 
 
 def repository(parts):
@@ -377,9 +356,7 @@ def test_another_number_of_photos_is_refused(server, tmp_path):
     ],
 )
 def test_an_archive_that_lacks_something_is_refused_and_not_kept(server, tmp_path, files, problem):
-    with pytest.raises(InputError) as caught:
-        fetch(served(server, packed(files)), tmp_path)
-    assert str(caught.value).endswith(problem)
+    assert error_text(lambda: fetch(served(server, packed(files)), tmp_path)).endswith(problem)
     assert not list(tmp_path.rglob("*.zip"))  # or it would be found again
 
 

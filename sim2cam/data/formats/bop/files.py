@@ -10,10 +10,10 @@ from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from sim2cam import images
-from sim2cam.data.parsing import format_validation_error, read_json
+from sim2cam.data.parsing import convert_validation_errors, read_json
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
 
@@ -72,17 +72,13 @@ _NAME_TABLE: TypeAdapter[dict[int, str]] = TypeAdapter(dict[int, str])
 def find_scenes(root: Path) -> dict[str, list[Path]]:
     """Return the scene folders by split, for a dataset, one of its splits, or one scene."""
     root = root.resolve()  # folder names are the names of splits
-    if _is_scene(root):
+    if any(root.glob("scene_camera*.json")):
         return {root.parent.name: [root]}
     by_split: dict[str, list[Path]] = defaultdict(list)
     for pattern in ("*/scene_camera*.json", "*/*/scene_camera*.json"):
         for folder in sorted({path.parent for path in root.glob(pattern)}):
             by_split[folder.parent.name].append(folder)
     return dict(by_split)
-
-
-def _is_scene(folder: Path) -> bool:
-    return any(folder.glob("scene_camera*.json"))
 
 
 def resolve_table_path(folder: Path, name: str) -> Path:
@@ -151,17 +147,11 @@ def read_category_names(scenes: Sequence[Path]) -> dict[int, str]:
 def read_table(path: Path, adapter: TypeAdapter[T]) -> T:
     """Return the validated table of a JSON file.
 
-    Args:
-        path: JSON file.
-        adapter: type of the table.
-
     Raises:
         InputError: the file is missing or invalid.
     """
-    try:
+    with convert_validation_errors(path, HINT):
         return adapter.validate_python(read_json(path, _MAX_BYTES, "scene file"))
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}. {HINT}") from error
 
 
 def find_image(folder: Path, image_id: int) -> Path:
@@ -182,27 +172,29 @@ def find_image(folder: Path, image_id: int) -> Path:
 
 
 def parse_pose_matrix(
-    path: Path, image_id: int, index: int, entry: PoseEntry
+    path: Path, location: str, entry: PoseEntry, hint: str = ""
 ) -> NDArray[np.float64]:
     """Return the pose matrix (4, 4) to the camera's frame, metres, with the rotation as given.
-
-    Args:
-        path: file of the table, for errors.
-        image_id: id of the image.
-        index: index of the object in the image.
-        entry: pose entry.
 
     Raises:
         InputError: the pose is invalid.
     """
     matrix = build_pose_matrix(entry.rotation, entry.position_mm)
     if matrix is None:
+        problem = f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. {hint}"
+        raise InputError(path, problem.rstrip())
+    return matrix
+
+
+def check_same_length(
+    path: Path, location: str, infos: Sequence[InfoEntry], poses: Sequence[PoseEntry]
+) -> None:
+    """Raise InputError if the tables of an image list different numbers of objects."""
+    if len(poses) != len(infos):
         raise InputError(
             path,
-            f"image {image_id}, object {index}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. "
-            f"{HINT}",
+            f"{location}: {len(infos)} objects, but {POSE_FILE} has {len(poses)}. Run calc_gt_info.py again.",
         )
-    return matrix
 
 
 def build_pose_matrix(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.data.formats.bop.files import MM_PER_M
 from sim2cam.data.formats.writing import to_json
 from sim2cam.data.sample import Sample
 from sim2cam.files import write_bytes
@@ -19,7 +20,7 @@ from sim2cam.scene.symmetry import Symmetries
 
 MODEL_FOLDER = "models"
 MODEL_INFO_FILE = "models_info.json"
-_MM_PER_M = 1000.0
+
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +34,6 @@ class ObjectModel:
         normals: unit vectors (n, 3).
         faces: triangle indices (m, 3).
         rgb: sRGB colours (n, 3), uint8; None without own colours.
-        symmetries: symmetry rotations.
     """
 
     vertices_m: Floats
@@ -73,7 +73,7 @@ def _encode_ply(model: ObjectModel) -> bytes:
     import trimesh
 
     mesh = trimesh.Trimesh(
-        _MM_PER_M * model.vertices_m,
+        MM_PER_M * model.vertices_m,
         model.faces,
         vertex_normals=model.normals,
         vertex_colors=model.rgb,
@@ -83,9 +83,9 @@ def _encode_ply(model: ObjectModel) -> bytes:
 
 
 def _build_info(model: ObjectModel) -> dict[str, Any]:
-    low = _MM_PER_M * model.vertices_m.min(axis=0)
-    size = _MM_PER_M * np.ptp(model.vertices_m, axis=0)
-    info: dict[str, Any] = {"diameter": _MM_PER_M * compute_diameter(model.vertices_m)}
+    low = MM_PER_M * model.vertices_m.min(axis=0)
+    size = MM_PER_M * np.ptp(model.vertices_m, axis=0)
+    info: dict[str, Any] = {"diameter": MM_PER_M * compute_diameter(model.vertices_m)}
     info |= {f"min_{axis}": float(value) for axis, value in zip("xyz", low, strict=True)}
     info |= {f"size_{axis}": float(value) for axis, value in zip("xyz", size, strict=True)}
     rotations, axes = model.symmetries.rotations_wxyz, model.symmetries.axes

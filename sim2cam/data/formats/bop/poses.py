@@ -27,15 +27,19 @@ from sim2cam.data.formats.bop.files import (
     InfoEntry,
     PoseEntry,
     build_pose_matrix,
+    check_same_length,
     find_image,
     find_scenes,
+    make_default_name,
     parse_pose_matrix,
     read_category_names,
     read_table,
     resolve_table_path,
 )
+from sim2cam.data.formats.bop.models import MODEL_INFO_FILE
 from sim2cam.data.parsing import read_text
 from sim2cam.data.sample import Dataset, Sample
+from sim2cam.data.set_operations import use_amodal_boxes
 from sim2cam.errors import InputError
 from sim2cam.files import write_atomic
 from sim2cam.metrics.matching import MIN_VISIBLE_FRACTION
@@ -49,7 +53,6 @@ TARGETS_FILE = "test_targets_bop19.json"
 _HEADER = "scene_id,im_id,obj_id,score,R,t,time"
 _COLUMNS = _HEADER.split(",")
 _MODEL_FOLDERS = ("models_eval", "models")
-_MODEL_INFO_FILE = "models_info.json"
 _MAX_BYTES = 500_000_000
 _TIME_TOLERANCE_S = 0.001
 
@@ -59,7 +62,6 @@ class PoseEstimate:
     """An estimated pose.
 
     Attributes:
-        scene_id, image_id, object_id: ids of scene, image and object.
         score: confidence; any number, higher is better.
         pose: matrix (4, 4) from the object's to the camera's frame, metres.
         time_s: processing time of the image; -1 if unknown.
@@ -78,9 +80,7 @@ class PoseImage:
     """An image with target objects.
 
     Attributes:
-        scene_id, image_id: ids of scene and image.
         camera_matrix: pinhole camera matrix (3, 3).
-        width, height: image size, pixels.
         ground_truth_poses: poses of the scored instances (m, 4, 4) by object id.
         depth: depth image file; None without one.
         depth_unit_m: unit of the depth image.
@@ -101,7 +101,6 @@ class BopModel:
     """Model of an object.
 
     Attributes:
-        name: category name.
         mesh: mesh file, in millimetres.
         diameter_m: largest distance between two points.
         symmetries: result of ``compute_symmetry_transforms`` (n, 4, 4), metres.
@@ -188,10 +187,6 @@ def select_bop_targets(root: Path, captures: Dataset) -> Dataset:
     With a targets file, only its images are scored, with amodal boxes; without one, captures are
     unchanged.
 
-    Args:
-        root: folder of the dataset, a split or a scene.
-        captures: samples read from there.
-
     Raises:
         InputError: the targets file is broken, or has no target here.
     """
@@ -201,13 +196,11 @@ def select_bop_targets(root: Path, captures: Dataset) -> Dataset:
         return captures
     folders = {scene.resolve() for scene in scenes}
     samples = tuple(
-        replace(
-            sample, objects=sample.objects and tuple(o.use_amodal_box() for o in sample.objects)
-        )
+        sample
         for sample in captures.samples
         if sample.rgb.parents[1].resolve() in folders and get_bop_ids(sample) in targets
     )
-    return replace(captures, samples=samples)
+    return use_amodal_boxes(replace(captures, samples=samples))
 
 
 def has_targets(root: Path) -> bool:
@@ -221,7 +214,6 @@ def get_bop_ids(sample: Sample) -> tuple[int, int]:
 
 
 def _find_dataset_root(root: Path) -> Path:
-    """Return the folder of the dataset, which contains the splits."""
     (scene, *_), *_ = find_scenes(root).values()
     return scene.parents[1]
 
@@ -273,7 +265,6 @@ def _iterate_pose_images(scene: Path, target_counts: TargetCounts | None) -> Ite
 def _count_visible(
     poses: Mapping[int, list[PoseEntry]], infos: Mapping[int, list[InfoEntry]], image_id: int
 ) -> Counter[int]:
-    """Return the number of sufficiently visible instances by object id."""
     pairs = zip(poses.get(image_id, ()), infos.get(image_id, ()), strict=False)
     return Counter(pose.obj_id for pose, info in pairs if info.visib_fract >= MIN_VISIBLE_FRACTION)
 
@@ -285,27 +276,21 @@ def _select_ground_truth(
     poses: Mapping[int, list[PoseEntry]],
     infos: Mapping[int, list[InfoEntry]],
 ) -> dict[int, Floats]:
-    """Return the poses of the most visible instances by object id."""
     image_poses, image_infos = poses[image_id], infos[image_id]
-    if len(image_poses) != len(image_infos):
-        raise InputError(
-            resolve_table_path(scene, INFO_FILE),
-            f"image {image_id}: {len(image_infos)} objects, but {POSE_FILE} has {len(image_poses)}. Run "
-            "calc_gt_info.py of bop_toolkit again.",
-        )
+    check_same_length(
+        resolve_table_path(scene, INFO_FILE), f"image {image_id}", image_infos, image_poses
+    )
+    path = resolve_table_path(scene, POSE_FILE)
     selected: dict[int, list[Floats]] = {object_id: [] for object_id in counts}
     for index in sorted(range(len(image_poses)), key=lambda i: -image_infos[i].visib_fract):
         matrices = selected.get(image_poses[index].obj_id)
         if matrices is not None and len(matrices) < counts[image_poses[index].obj_id]:
-            matrices.append(
-                parse_pose_matrix(
-                    resolve_table_path(scene, POSE_FILE), image_id, index, image_poses[index]
-                )
-            )
+            location = f"image {image_id}, object {index}"
+            matrices.append(parse_pose_matrix(path, location, image_poses[index], HINT))
     for object_id, matrices in selected.items():
         if len(matrices) < counts[object_id]:
             raise InputError(
-                resolve_table_path(scene, POSE_FILE),
+                path,
                 f"image {image_id}: {len(matrices)} instances of object {object_id}, but {TARGETS_FILE} lists "
                 f"{counts[object_id]}. Use files of one dataset.",
             )
@@ -356,11 +341,11 @@ def read_bop_models(scenes: Sequence[Path]) -> dict[int, BopModel]:
             base,
             f"folder {_MODEL_FOLDERS[0]}/ with the meshes of the objects is missing. Unpack them there.",
         )
-    path = folder / _MODEL_INFO_FILE
+    path = folder / MODEL_INFO_FILE
     names = read_category_names(scenes)
     return {
         object_id: BopModel(
-            names.get(object_id, f"obj_{object_id:06d}"),
+            names.get(object_id, make_default_name(object_id)),
             folder / f"obj_{object_id:06d}.ply",
             model.diameter / MM_PER_M,
             _parse_symmetries(path, object_id, model),

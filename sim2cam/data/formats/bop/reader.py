@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from sim2cam import images
 from sim2cam.data.formats.bop.files import (
@@ -25,18 +23,19 @@ from sim2cam.data.formats.bop.files import (
     CameraEntry,
     InfoEntry,
     PoseEntry,
-    build_pose_matrix,
+    check_same_length,
     clip_bop_box,
     find_image,
     find_mask_folder,
     find_scenes,
     make_default_name,
+    parse_pose_matrix,
     read_category_names,
     read_table,
     resolve_table_path,
 )
 from sim2cam.data.mask_file import MaskFile
-from sim2cam.data.parsing import format_validation_error
+from sim2cam.data.parsing import convert_validation_errors
 from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, LensError
@@ -59,11 +58,6 @@ def read_bop(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
     ``write_bop``, else the names of mesh files, e.g. ``obj_000001``. Depth becomes the channel
     ``sensor_depth``. In scenes with several sensors (``scene_camera_rgb.json``), the sensor ``rgb``
     is read.
-
-    Args:
-        root: the folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid annotations out with a warning.
 
     Raises:
         InputError: a file is missing, broken or inconsistent.
@@ -152,10 +146,9 @@ def _read_objects(
     category_names: Mapping[int, str],
     problems: AnnotationErrors,
 ) -> Iterator[ObjectLabel]:
-    """Yield the visible objects of an image."""
     poses, infos = labels[0].get(image_id, []), labels[1].get(image_id, [])
     paths = resolve_table_path(folder, POSE_FILE), resolve_table_path(folder, INFO_FILE)
-    _check_same_length(paths[1], f"image {image_id}", infos, poses)
+    check_same_length(paths[1], f"image {image_id}", infos, poses)
     masks = find_mask_folder(folder)
     for index, (pose, info) in enumerate(zip(poses, infos, strict=True)):
         with problems.collect():
@@ -173,27 +166,15 @@ def read_bop_image(
 ) -> tuple[ObjectLabel, ...]:
     """Return the visible objects of an image from tables of its own, as in BOP's WebDataset files.
 
-    Args:
-        path: source of the tables, for errors.
-        name: image name.
-        poses: entries of ``scene_gt.json``.
-        infos: entries of ``scene_gt_info.json``.
-        size: width and height of the image.
-        problems: collects invalid objects, which are left out.
-
     Raises:
         InputError: the tables are broken, or of different lengths.
     """
-    try:
+    with convert_validation_errors(path, HINT, prefix=f"sample {name}: "):
         pose_entries, info_entries = (
             POSE_LIST.validate_python(poses),
             INFO_LIST.validate_python(infos),
         )
-    except ValidationError as error:
-        raise InputError(
-            path, f"sample {name}: {format_validation_error(error)}. {HINT}"
-        ) from error
-    _check_same_length(path, f"sample {name}", info_entries, pose_entries)
+    check_same_length(path, f"sample {name}", info_entries, pose_entries)
     labels = []
     for index, (pose, info) in enumerate(zip(pose_entries, info_entries, strict=True)):
         with problems.collect():
@@ -203,16 +184,6 @@ def read_bop_image(
     return tuple(label for label in labels if label is not None)
 
 
-def _check_same_length(
-    path: Path, location: str, infos: Sequence[Any], poses: Sequence[Any]
-) -> None:
-    if len(poses) != len(infos):
-        raise InputError(
-            path,
-            f"{location}: {len(infos)} objects, but {POSE_FILE} has {len(poses)}. Run calc_gt_info.py again.",
-        )
-
-
 def _build_label(
     paths: tuple[Path, Path],
     location: str,
@@ -220,33 +191,20 @@ def _build_label(
     size: tuple[int, int],
     category: str,
 ) -> ObjectLabel | None:
-    """Return the label of an object; None if invisible.
-
-    Args:
-        paths: files of the pose and info tables, for errors.
-        location: location of the object, for errors.
-        entries: entries of both tables.
-        size: width and height of the image.
-        category: category name.
-    """
+    """Return the label of an object; None if invisible."""
     pose, info = entries
     if info.px_count_visib <= 0:
         return None
     box, amodal_box = _clip_box(info.bbox_visib, size), _clip_box(info.bbox_obj, size)
     if box is None or amodal_box is None or not 0 < info.visib_fract <= 1:
         raise InputError(paths[1], f"{location}: invalid box or visib_fract.")
-    matrix = build_pose_matrix(pose.rotation, pose.position_mm)
-    if matrix is None:
-        raise InputError(
-            paths[0], f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite."
-        )
     return ObjectLabel(
         category=category,
         box_xyxy=box,
         area_px=info.px_count_visib,
         box_amodal_xyxy=amodal_box,
         visible_fraction=info.visib_fract,
-        pose=Pose.from_matrix(matrix),
+        pose=Pose.from_matrix(parse_pose_matrix(paths[0], location, pose)),
     )
 
 

@@ -54,11 +54,6 @@ def write_bop(
     three times the image size, as in ``calc_gt_info.py``; without models, objects are clipped at
     the image border.
 
-    Args:
-        splits: datasets by name.
-        folder: output folder.
-        model_source: object models; None if unknown.
-
     Raises:
         InputError: an image has no labels, poses or ids, or a lens that cannot be undistorted to a
             pinhole.
@@ -199,7 +194,6 @@ def _write_scene(
     folder: Path,
     scene_id: int,
 ) -> list[dict[str, int]]:
-    """Write a scene and return its targets."""
     tables: dict[str, dict[str, Any]] = {CAMERA_FILE: {}, POSE_FILE: {}, INFO_FILE: {}}
     targets = []
     for image_id, sample in enumerate(samples):
@@ -308,7 +302,6 @@ def _check_required_labels(dataset: Dataset, sample: Sample, label: ObjectLabel)
 def _build_object(
     label: ObjectLabel, visible_mask: NDArray[np.bool_], undistorter: Undistorter
 ) -> _BopObject:
-    """Return an object from the image and its labels."""
     if label.amodal_mask is not None:
         amodal_mask = label.amodal_mask.decode().astype(np.uint8)
         undistorted_mask = undistorter.undistort_labels(amodal_mask) > 0
@@ -342,9 +335,6 @@ def _complete_from_model(
     These lie outside the image, or outside the field of view of a distorted lens.
 
     Args:
-        bop_object: object from the image.
-        model: model of the object.
-        undistorter: undistorter of the image.
         observed: pixels of BOP's canvas that the image shows (3 h, 3 w).
     """
     assert bop_object.label.pose is not None

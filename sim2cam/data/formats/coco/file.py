@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam import images
-from sim2cam.data.parsing import format_validation_error, read_json
+from sim2cam.data.parsing import convert_validation_errors, read_json
 from sim2cam.data.problems import AnnotationErrors
 from sim2cam.errors import InputError
 
@@ -101,10 +101,6 @@ _ANNOTATIONS: TypeAdapter[list[Annotation]] = TypeAdapter(list[Annotation])
 def read_coco_file(path: Path, problems: AnnotationErrors) -> CocoFile:
     """Read the tables of a COCO file.
 
-    Args:
-        path: COCO file.
-        problems: collects invalid annotations, which are left out.
-
     Raises:
         InputError: the file is missing or not COCO, or its images or categories are inconsistent.
     """
@@ -125,18 +121,11 @@ def read_coco_file(path: Path, problems: AnnotationErrors) -> CocoFile:
 def parse_tables(path: Path, tables: dict[str, Any], problems: AnnotationErrors) -> CocoFile:
     """Return the validated tables of a COCO file.
 
-    Args:
-        path: COCO file, for errors.
-        tables: contents of the file.
-        problems: collects invalid annotations, which are left out.
-
     Raises:
         InputError: as ``read_coco_file``.
     """
-    try:
+    with convert_validation_errors(path, "Correct the file."):
         parsed = _TABLES.validate_python(tables)
-    except ValidationError as error:
-        raise InputError(path, f"{format_validation_error(error)}. Correct the file.") from error
     _check_images(path, parsed.images)
     annotations = None
     if parsed.annotations is not None:
@@ -173,7 +162,6 @@ def _check_images(path: Path, entries: list[ImageEntry]) -> None:
 def _index_categories(
     path: Path, categories: list[Category], used_ids: set[int]
 ) -> dict[int, Category]:
-    """Return the categories by id, in the order of ids, without Roboflow's project category."""
     supercategories = {
         category.supercategory for category in categories if _is_text(category.supercategory)
     }
@@ -203,7 +191,6 @@ def _is_text(value: Any) -> bool:
 def _parse_annotations(
     path: Path, entries: list[Any], problems: AnnotationErrors
 ) -> Iterator[tuple[int, Annotation]]:
-    """Yield the valid annotations, each with its index."""
     try:
         yield from enumerate(_ANNOTATIONS.validate_python(entries))
         return
@@ -211,12 +198,8 @@ def _parse_annotations(
         pass
     for index, entry in enumerate(entries):
         with problems.collect():
-            try:
+            with convert_validation_errors(path, location=f"annotations[{index}]"):
                 annotation = _ANNOTATION.validate_python(entry)
-            except ValidationError as error:
-                raise InputError(
-                    path, format_validation_error(error, f"annotations[{index}]") + "."
-                ) from error
             yield index, annotation
 
 

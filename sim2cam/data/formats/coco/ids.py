@@ -21,15 +21,7 @@ from sim2cam.geometry.run_length import RleMask
 
 @dataclass(frozen=True)
 class CocoIds:
-    """Images and categories of a COCO file by id.
-
-    Attributes:
-        image_names: image names by id.
-        categories: category names by id.
-        keypoint_names: keypoint names by category id.
-        images: images by id.
-        stored_pixel_ids: ids of images whose labels are of the stored pixels.
-    """
+    """Images and categories of a COCO file by id."""
 
     image_names: dict[int | str, str]
     categories: dict[int, str]
@@ -49,13 +41,6 @@ class CocoIds:
 
         Without ``bbox``, the box is the bounding box of the mask or else of the keypoints, as in
         pycocotools.
-
-        Args:
-            image_id: id of the image.
-            category_id: id of the category.
-            bbox: box x, y, width, height; None if missing.
-            segmentation: COCO segmentation; None if missing.
-            keypoints: COCO keypoints; None if missing.
 
         Raises:
             ValueError: all of box, mask and keypoints are missing, or one is invalid.

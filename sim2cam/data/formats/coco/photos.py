@@ -36,12 +36,6 @@ class CocoImage(OrientedImage):
 def read_coco_image_entry(path: Path, entry: ImageEntry, name: str, image: Path) -> CocoImage:
     """Return an entry of a COCO file with its image.
 
-    Args:
-        path: COCO file, for errors.
-        entry: entry of the image.
-        name: name that identifies the image.
-        image: image file.
-
     Raises:
         InputError: the image cannot be read, or is of another size than listed.
     """
@@ -55,10 +49,6 @@ def find_coco_images(path: Path, entries: Sequence[ImageEntry]) -> list[CocoImag
     File names are relative to one folder: that of the file, ``images/SPLIT`` or ``images`` in it,
     or, for a file in ``annotations/``, the same in the parent folder. Absolute paths and paths
     outside the folder are matched by file name in the dataset's folder.
-
-    Args:
-        path: COCO file.
-        entries: its image entries.
 
     Raises:
         InputError: an image is missing, listed twice, outside the folder, or of another size.
@@ -97,14 +87,12 @@ def _normalize_path(path: Path, file_name: str) -> str | None:
 
 
 def _find_dataset_root(path: Path) -> Path:
-    """Return the folder of the dataset, which must contain all images."""
     folder = path.parent
     is_annotation_folder = folder.absolute().name.lower() in _ANNOTATION_FOLDERS
     return folder.absolute().parent if is_annotation_folder else folder
 
 
 def _find_image_folder(path: Path, names: Sequence[str]) -> Path:
-    """Return the folder with most of the images."""
     folders = dict.fromkeys([path.parent, _find_dataset_root(path)])
     split = path.stem
     for prefix in _FILE_NAME_PREFIXES:
@@ -121,7 +109,6 @@ def _find_image_folder(path: Path, names: Sequence[str]) -> Path:
 
 
 def _match_file_names(path: Path, names: Sequence[str]) -> dict[str, Path]:
-    """Return the image files of paths that are absolute or outside the folder, by file name."""
     root = _find_dataset_root(path)
     files: dict[str, list[Path]] = defaultdict(list)
     for file in sorted(root.rglob("*")):
@@ -157,6 +144,5 @@ def _match_file_names(path: Path, names: Sequence[str]) -> dict[str, Path]:
 
 
 def _count_shared_steps(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the number of equal trailing parts of two paths."""
     pairs = zip(reversed(first), reversed(second), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
@@ -20,9 +19,9 @@ from sim2cam.data.formats.coco.file import (
 from sim2cam.data.formats.coco.photos import CocoImage, find_coco_images, read_coco_image_entry
 from sim2cam.data.formats.coco.shapes import parse_keypoints, parse_segmentation
 from sim2cam.data.formats.photos import detect_stored_pixel_labels
-from sim2cam.data.problems import AnnotationErrors
+from sim2cam.data.problems import AnnotationErrors, warn_about_repairs
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
-from sim2cam.errors import InputError, RepairWarning
+from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import bound_rotated_box, xywh_to_xyxy
 
 _MAX_NUMBER = 1e300
@@ -37,11 +36,6 @@ def read_coco(path: Path, origin: Origin, *, skip_invalid: bool = False) -> Data
     out with a warning; boxes rotated by CVAT are replaced by their bounding boxes. Extensions of
     ``write_coco`` are restored: origin and scene of an image (else every image is a scene); visible
     fraction, amodal box and instance id of an object.
-
-    Args:
-        path: COCO file.
-        origin: origin of the images.
-        skip_invalid: leave invalid annotations out with a warning.
 
     Raises:
         InputError: the file is missing, not COCO or inconsistent, annotations are invalid, boxes
@@ -77,12 +71,8 @@ def read_coco_image(
     """Return the categories and labels of one image from COCO tables of its own.
 
     Args:
-        path: source of the tables, for errors.
-        name: image name.
-        image_path: image file.
         tables: ``annotations`` and ``categories``, and optionally ``width`` and ``height`` of the
             labelled pixels.
-        problems: collects invalid annotations, which are left out.
 
     Raises:
         InputError: the tables are not COCO or inconsistent.
@@ -105,8 +95,6 @@ def read_coco_image(
 
 
 class _LabelBuilder:
-    """Builder of labels from annotations, which counts changed and skipped boxes."""
-
     def __init__(self, path: Path, file: CocoFile, problems: AnnotationErrors) -> None:
         self._path, self._file, self._problems = path, file, problems
         self._empty = self._rotated = 0
@@ -151,8 +139,7 @@ class _LabelBuilder:
                 f"rotated boxes (attributes.rotation, as CVAT writes it): {self._rotated}. The axis-aligned boxes "
                 "around them are used."
             )
-        if notes:
-            warnings.warn(f"{self._path}: {' '.join(notes)}", RepairWarning, stacklevel=2)
+        warn_about_repairs(self._path, notes)
 
     def _build_label(
         self, annotation: Annotation, image: CocoImage, is_stored: bool
@@ -187,7 +174,6 @@ class _LabelBuilder:
 
 
 def _is_empty(bbox: Sequence[float]) -> bool:
-    """Return whether a box has no width or height, as in some files of COCO and BlenderProc."""
     is_finite = len(bbox) == 4 and all(map(math.isfinite, bbox))
     return is_finite and min(bbox[2:]) == 0
 

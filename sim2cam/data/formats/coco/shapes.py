@@ -112,7 +112,6 @@ def parse_keypoints(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] 
 
     Args:
         numbers: x, y and visibility (0 not labelled, 1 hidden, 2 visible) of each keypoint.
-        names: keypoint names of the category, in order.
 
     Raises:
         ValueError: the numbers are invalid, or do not match the names.

@@ -41,14 +41,7 @@ def write_coco(splits: Mapping[str, Dataset], folder: Path) -> None:
 def _build_tables(
     dataset: Dataset, folder: Path, image_folder: str, keypoints: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
-    """Write the images of a split and return the tables of its COCO file.
-
-    Args:
-        dataset: the split.
-        folder: folder of the export.
-        image_folder: folder of the split's images, relative to ``folder``.
-        keypoints: keypoint names by category, in the order of all splits.
-    """
+    """Write the images of a split and return the tables of its COCO file."""
     category_ids = {
         name: category_id for category_id, name in enumerate(dataset.categories, start=1)
     }
@@ -82,7 +75,6 @@ def _build_skeleton(names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _write_image(sample: Sample, image_id: int, folder: Path, image_folder: str) -> dict[str, Any]:
-    """Write an image and return its entry."""
     data, suffix = encode_upright(sample)
     name = f"{image_folder}/{get_stem(sample)}{suffix}"
     write_bytes(folder / name, data)

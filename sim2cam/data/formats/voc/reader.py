@@ -7,7 +7,6 @@ and y0.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,9 +36,9 @@ from sim2cam.data.formats.writing import (
 )
 from sim2cam.data.formats.xml_file import parse_number, parse_xml
 from sim2cam.data.parsing import is_inside_folder, read_text
-from sim2cam.data.problems import AnnotationErrors
+from sim2cam.data.problems import AnnotationErrors, warn_about_repairs
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
-from sim2cam.errors import InputError, RepairWarning
+from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.run_length import RleMask
 
@@ -67,11 +66,6 @@ def read_voc(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
     replaced by their bounding boxes. Labels of stored pixels are rotated upright, see
     ``detect_stored_pixel_labels``.
 
-    Args:
-        root: the folder.
-        origin: origin of the images.
-        skip_invalid: leave invalid labels out with a warning.
-
     Raises:
         InputError: a file is missing, broken, inconsistent, or outside the folder.
     """
@@ -93,8 +87,6 @@ def read_voc(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
 
 
 class _VocReader:
-    """Reader of the XML files of a folder, which counts changes."""
-
     def __init__(self, root: Path, origin: Origin, problems: AnnotationErrors) -> None:
         has_layout = (root / ANNOTATION_FOLDER).is_dir()
         self._root, self._origin, self._problems = root, origin, problems
@@ -169,15 +161,18 @@ class _VocReader:
         notes = [*self._finder.list_warnings(), *self._shapes.list_warnings()]
         if self._repeated:
             notes.append(f"images listed more than once: {self._repeated}. Each is read once.")
-        if notes:
-            warnings.warn(f"{self._root}: {' '.join(notes)}", RepairWarning, stacklevel=2)
+        warn_about_repairs(self._root, notes)
         warn_about_unsupported_images(self._root, {self._finder.folder})
 
 
 def _read_image_lists(root: Path, annotations: Path) -> dict[str, list[str]]:
     """Return the image names of each split; all images as ``train`` without lists."""
     lists = {
-        path.stem: [line.strip() for line in _read_lines(path) if line.strip()]
+        path.stem: [
+            line.strip()
+            for line in read_text(path, _MAX_BYTES, "list of images").splitlines()
+            if line.strip()
+        ]
         for path in sorted((root / LIST_FOLDER).glob("*.txt"))
     }
     lists = {name: lines for name, lines in lists.items() if not _is_category_list(name, lines)}
@@ -193,10 +188,6 @@ def _is_category_list(name: str, lines: list[str]) -> bool:
     """Return whether a list gives the presence of a category, e.g. ``aeroplane_train``."""
     flags = [line.split()[1:] for line in lines]
     return "_" in name and all(len(f) == 1 and f[0] in _PRESENCE_FLAGS for f in flags)
-
-
-def _read_lines(path: Path) -> list[str]:
-    return read_text(path, _MAX_BYTES, "list of images").splitlines()
 
 
 def _parse_size(path: Path, root: Element) -> tuple[int, int] | None:
@@ -240,8 +231,7 @@ def _attach_masks(
     mask_size = object_ids.shape[1], object_ids.shape[0]
     if mask_size != size:
         raise InputError(
-            path,
-            f"is {mask_size[0]}x{mask_size[1]} pixels, not {size[0]}x{size[1]} as its image.",
+            path, f"is {mask_size[0]}x{mask_size[1]} pixels, not {size[0]}x{size[1]} as its image."
         )
     unknown_ids = sorted({*np.unique(object_ids).tolist()} - {0, _VOID_ID, *range(1, count + 1)})
     if unknown_ids:

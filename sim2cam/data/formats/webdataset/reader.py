@@ -58,11 +58,6 @@ def read_webdataset(
     tables with ``annotations`` and ``categories`` in its ``json``, or from BOP's ``gt.json`` and
     ``gt_info.json``; otherwise the sample is unlabelled.
 
-    Args:
-        path: the file or folder.
-        origin: origin of the images of other tools.
-        skip_invalid: leave invalid annotations out with a warning.
-
     Raises:
         InputError: a file is truncated or not a tar file, contains links, unsafe or duplicate
             names, or a sample is broken.
@@ -188,7 +183,6 @@ def _unpack_tar(tar: Path, folder: Path) -> None:
 def _unpack_sample(
     tar: Path, key: str, files: dict[str, bytes], folder: Path, number: int
 ) -> dict[str, Any]:
-    """Write the images of a sample and return its index record."""
     image_endings = [ending for ending in files if f".{ending}" in images.IMAGE_SUFFIXES]
     if not image_endings:  # names of BOP
         image_endings = [

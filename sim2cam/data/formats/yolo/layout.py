@@ -35,8 +35,6 @@ class YoloLayout:
     """Images and classes of a folder with YOLO labels.
 
     Attributes:
-        file: file with the class names.
-        categories: class names.
         splits: image files by split, without repetitions; absolute or relative like ``file``.
         keypoint_names: keypoint names of each class; empty for boxes and polygons.
         keypoint_dims: numbers per keypoint: 2 (x, y) or 3 (x, y, visibility).
@@ -61,9 +59,6 @@ def is_yolo(path: Path) -> bool:
 
 def find_yolo_layout(path: Path) -> YoloLayout:
     """Return the layout of a folder with YOLO labels.
-
-    Args:
-        path: the folder, or its ``data.yaml`` or ``obj.data``.
 
     Raises:
         InputError: a file is missing or broken, or refers to a path outside the folder.
@@ -175,7 +170,6 @@ def _resolve_images(file: Path, base: PurePosixPath, key: str, entry: Any) -> It
 
 
 def _list_images(folder: Path) -> Iterator[Path]:
-    """Yield the images of a folder and its subfolders, sorted."""
     return (path for path in sorted(folder.rglob("*")) if _is_image(path) and path.is_file())
 
 
@@ -222,7 +216,6 @@ def _parse_relative_path(
 
 
 def _is_valid_file_name(name: str) -> bool:
-    """Return whether a name is valid on common file systems."""
     parts = [part.encode(errors="replace") for part in PurePosixPath(name).parts]
     return (
         "\0" not in name and len(name) < _MAX_PATH_LENGTH and all(len(part) < 256 for part in parts)
@@ -301,7 +294,6 @@ def _parse_keypoint_names(
 
 
 def _are_unique_names(names: Any, count: int) -> bool:
-    """Return whether a value is a list of ``count`` unique names."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return False
     return len(names) == len(set(names)) == count

@@ -30,10 +30,6 @@ _VISIBILITIES: dict[float, Literal[0, 1, 2]] = {0.0: 0, 1.0: 1, 2.0: 2}
 class YoloLabelReader:
     """Reader of label files.
 
-    Args:
-        layout: classes and keypoints of the dataset.
-        problems: collects invalid lines.
-
     Attributes:
         confidence_count: number of lines with a trailing confidence, which is ignored.
     """
@@ -44,11 +40,6 @@ class YoloLabelReader:
 
     def read(self, path: Path, width: int, height: int) -> list[ObjectLabel]:
         """Return the objects of an image.
-
-        Args:
-            path: label file.
-            width: image width, pixels.
-            height: image height, pixels.
 
         Raises:
             InputError: the file cannot be read.

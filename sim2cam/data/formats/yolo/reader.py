@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +9,8 @@ from sim2cam import images
 from sim2cam.data.formats.writing import assign_scene_per_image, warn_about_unsupported_images
 from sim2cam.data.formats.yolo.layout import YoloLayout, find_yolo_layout
 from sim2cam.data.formats.yolo.lines import YoloLabelReader
-from sim2cam.data.problems import AnnotationErrors
+from sim2cam.data.problems import AnnotationErrors, warn_about_repairs
 from sim2cam.data.sample import Dataset, Origin, Sample
-from sim2cam.errors import RepairWarning
 
 
 def read_yolo(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
@@ -26,8 +24,6 @@ def read_yolo(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict
 
     Args:
         path: the folder, or its ``data.yaml`` or ``obj.data``.
-        origin: origin of the images.
-        skip_invalid: leave invalid labels out with a warning.
 
     Raises:
         InputError: a file is missing, broken, inconsistent, or outside the folder.
@@ -68,18 +64,12 @@ def _find_label_file(image: Path) -> Path:
 def _warn_about_layout(layout: YoloLayout, label_reader: YoloLabelReader) -> None:
     folders = {path.parent for files in layout.splits.values() for path in files}
     warn_about_unsupported_images(layout.file.parent, folders)
+    notes = []
     if layout.repeated_count:
-        _emit_warning(
-            layout,
-            f"images listed more than once: {layout.repeated_count}. Each is read once.",
-        )
+        notes.append(f"images listed more than once: {layout.repeated_count}. Each is read once.")
     if label_reader.confidence_count:
-        _emit_warning(
-            layout,
+        notes.append(
             f"lines with a trailing confidence: {label_reader.confidence_count}. The confidences "
             "are ignored.",
         )
-
-
-def _emit_warning(layout: YoloLayout, text: str) -> None:
-    warnings.warn(f"{layout.file}: {text}", RepairWarning, stacklevel=2)
+    warn_about_repairs(layout.file, notes)

@@ -1,7 +1,3 @@
-"""Targets, models and results of BOP's pose benchmark: read, written, and refused."""
-
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -23,6 +19,7 @@ from sim2cam.data.formats.bop.poses import (
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
+from tests.support.errors import error_text
 
 CURE = "Correct the file."
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
@@ -88,32 +85,22 @@ def test_targets_of_other_scenes_are_left_out(tmp_path):
 
 
 BAD_TARGETS = {
-    "none of them here": (
-        [target(scene_id=4)],
-        f"test_targets_bop19.json: has no target in scene 2. {CURE}",
-    ),
-    "no instance": (
-        [target(inst_count=0)],
-        "test_targets_bop19.json: [0].inst_count: Input should be greater than or equal to 1 "
-        f"(found 0). {CURE}",
-    ),
-    "an image too many": (
-        [target(im_id=4)],
-        "test/000002/scene_camera.json: image 4 is missing. Copy the scene again.",
-    ),
-    "an instance too many": (
-        [target(inst_count=4)],
-        "test/000002/scene_gt.json: image 3: 3 instances of object 5, but test_targets_bop19.json lists 4. Use files of one dataset.",
-    ),
-}
+    "none of them here": ([target(scene_id=4)],
+     f"test_targets_bop19.json: has no target in scene 2. {CURE}"),
+    "no instance": ([target(inst_count=0)],
+     "test_targets_bop19.json: [0].inst_count: Input should be greater than or equal to 1 "
+     f"(found 0). {CURE}"),
+    "an image too many": ([target(im_id=4)],
+     "test/000002/scene_camera.json: image 4 is missing. Copy the scene again."),
+    "an instance too many": ([target(inst_count=4)],
+     "test/000002/scene_gt.json: image 3: 3 instances of object 5, but test_targets_bop19.json lists 4. Use files of one dataset."),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("targets", "problem"), BAD_TARGETS.values(), ids=BAD_TARGETS)
 def test_bad_targets_are_answered_exactly(tmp_path, targets, problem):
     root = data_set(tmp_path, targets=targets)
-    with pytest.raises(InputError) as caught:
-        read_pose_images(find_test_scenes(root))
-    assert str(caught.value) == f"{root}/{problem}"
+    assert error_text(lambda: read_pose_images(find_test_scenes(root))) == f"{root}/{problem}"
 
 
 def test_the_test_part_is_scored(tmp_path):
@@ -123,11 +110,9 @@ def test_the_test_part_is_scored(tmp_path):
     assert [s.name for s in find_test_scenes(tmp_path)] == ["000002"]  # the only part there is
     (tmp_path / "val/000000").mkdir(parents=True)
     (tmp_path / "val/000000/scene_camera.json").write_text("{}")
-    with pytest.raises(InputError) as caught:
-        find_test_scenes(tmp_path)
+    message = error_text(find_test_scenes, tmp_path)
     assert (
-        str(caught.value)
-        == f"{tmp_path}: has no test split. Splits: train, val. Give the folder of a split."
+        message == f"{tmp_path}: has no test split. Splits: train, val. Give the folder of a split."
     )
 
 
@@ -150,27 +135,20 @@ def test_models_are_known_in_metres_with_their_symmetries(tmp_path):
 
 BAD_MODELS = {
     "no diameter": ({"5": {}}, f"5.diameter is missing. {CURE}"),
-    "no size": (
-        {"5": {"diameter": 0}},
-        f"5.diameter: Input should be greater than 0 (found 0). {CURE}",
-    ),
-    "a mirror": (
-        {"5": {"diameter": 1, "symmetries_discrete": [np.diag([-1, 1, 1, 1]).ravel().tolist()]}},
-        f"object 5: a symmetry is not a rigid transform. {CURE}",
-    ),
-    "no axis": (
-        {"5": {"diameter": 1, "symmetries_continuous": [{"axis": [0] * 3, "offset": [0] * 3}]}},
-        f"object 5: the axis of a symmetry is zero or not finite. {CURE}",
-    ),
-}
+    "no size": ({"5": {"diameter": 0}},
+     f"5.diameter: Input should be greater than 0 (found 0). {CURE}"),
+    "a mirror": ({"5": {"diameter": 1, "symmetries_discrete": [np.diag([-1, 1, 1,
+     1]).ravel().tolist()]}}, f"object 5: a symmetry is not a rigid transform. {CURE}"),
+    "no axis": ({"5": {"diameter": 1, "symmetries_continuous": [{"axis": [0] * 3, "offset":
+     [0] * 3}]}}, f"object 5: the axis of a symmetry is zero or not finite. {CURE}"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("models", "problem"), BAD_MODELS.values(), ids=BAD_MODELS)
 def test_bad_models_are_answered_exactly(tmp_path, models, problem):
     root = data_set(tmp_path, models=models)
-    with pytest.raises(InputError) as caught:
-        read_bop_models(find_test_scenes(root))
-    assert str(caught.value) == f"{root}/models_eval/models_info.json: {problem}"
+    message = error_text(lambda: read_bop_models(find_test_scenes(root)))
+    assert message == f"{root}/models_eval/models_info.json: {problem}"
 
 
 def test_without_meshes_it_says_where_they_belong(tmp_path):
@@ -218,54 +196,34 @@ BAD = {
     "nothing": ("", f"is empty. A file without poses has the line {HEAD}"),
     "other columns": ("image,pose", f"line 1: 2 cells, not 7. {CURE}"),
     "a cell too few": (f"{HEAD}\n2,3,5,0.9,{R},0 0 500", f"line 2: 6 cells, not 7. {CURE}"),
-    "an image by its name": (
-        f"{HEAD}\n2,a.png,5,0.9,{R},0 0 500,-1",
-        f"line 2: im_id 'a.png' must be an integer of 0 or more. {CURE}",
-    ),
-    "a scene below 0": (
-        f"-2,3,5,0.9,{R},0 0 500,-1",
-        f"line 1: scene_id '-2' must be an integer of 0 or more. {CURE}",
-    ),
+    "an image by its name": (f"{HEAD}\n2,a.png,5,0.9,{R},0 0 500,-1",
+     f"line 2: im_id 'a.png' must be an integer of 0 or more. {CURE}"),
+    "a scene below 0": (f"-2,3,5,0.9,{R},0 0 500,-1",
+     f"line 1: scene_id '-2' must be an integer of 0 or more. {CURE}"),
     "no score": (f"2,3,5,,{R},0 0 500,-1", f"line 1: score '' must be a finite number. {CURE}"),
-    "a score that is none": (
-        f"2,3,5,nan,{R},0 0 500,-1",
-        f"line 1: score 'nan' must be a finite number. {CURE}",
-    ),
-    "a quaternion": (
-        f"{GOOD}\n2,3,5,0.9,1 0 0 0,0 0 500,-1",
-        f"line 2: R '1 0 0 0' must be 9 finite numbers. {CURE}",
-    ),
-    "a mirror": (
-        "2,3,5,0.9,1 0 0 0 1 0 0 0 -1,0 0 500,-1",
-        f"line 1: R 1 0 0 0 1 0 0 0 -1 is not a rotation. {CURE}",
-    ),
-    "a scale": (
-        "2,3,5,0.9,2 0 0 0 2 0 0 0 2,0 0 500,-1",
-        f"line 1: R 2 0 0 0 2 0 0 0 2 is not a rotation. {CURE}",
-    ),
-    "a flat place": (
-        f"2,3,5,0.9,{R},0 500,-1",
-        f"line 1: t '0 500' must be 3 finite numbers. {CURE}",
-    ),
-    "nowhere": (
-        f"2,3,5,0.9,{R},0 0 inf,-1",
-        f"line 1: t '0 0 inf' must be 3 finite numbers. {CURE}",
-    ),
-    "two times": (
-        f"{GOOD}\n2,3,6,0.9,{R},0 0 500,0.5",
-        "line 2: time 0.5, but another line of the image has -1. Give all lines the time of the whole image.",
-    ),
+    "a score that is none": (f"2,3,5,nan,{R},0 0 500,-1",
+     f"line 1: score 'nan' must be a finite number. {CURE}"),
+    "a quaternion": (f"{GOOD}\n2,3,5,0.9,1 0 0 0,0 0 500,-1",
+     f"line 2: R '1 0 0 0' must be 9 finite numbers. {CURE}"),
+    "a mirror": ("2,3,5,0.9,1 0 0 0 1 0 0 0 -1,0 0 500,-1",
+     f"line 1: R 1 0 0 0 1 0 0 0 -1 is not a rotation. {CURE}"),
+    "a scale": ("2,3,5,0.9,2 0 0 0 2 0 0 0 2,0 0 500,-1",
+     f"line 1: R 2 0 0 0 2 0 0 0 2 is not a rotation. {CURE}"),
+    "a flat place": (f"2,3,5,0.9,{R},0 500,-1",
+     f"line 1: t '0 500' must be 3 finite numbers. {CURE}"),
+    "nowhere": (f"2,3,5,0.9,{R},0 0 inf,-1",
+     f"line 1: t '0 0 inf' must be 3 finite numbers. {CURE}"),
+    "two times": (f"{GOOD}\n2,3,6,0.9,{R},0 0 500,0.5",
+     "line 2: time 0.5, but another line of the image has -1. Give all lines the time of the whole image."),
     "no text": (b"\xff\xfe", "not a text in UTF-8. Check the path."),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "problem"), BAD.values(), ids=BAD)
 def test_bad_results_are_answered_exactly(tmp_path, text, problem):
     path = tmp_path / "poses.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InputError) as caught:
-        read_pose_results(path)
-    assert str(caught.value) == f"{path}: {problem}"
+    assert error_text(read_pose_results, path) == f"{path}: {problem}"
 
 
 @pytest.mark.real

@@ -1,7 +1,3 @@
-"""COCO's masks and keypoints: as pycocotools has them, turned with their photos, and broken ones."""
-
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -19,6 +15,7 @@ from sim2cam.data.sample import Keypoint
 from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
+from sim2cam.geometry.boxes import mask_to_box
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import encode_png, read_rgb
 from sim2cam.learn.torch_dataset import TorchDetectionDataset
@@ -168,6 +165,7 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
         tmp_path,
         segmentation={"size": runs.size, "counts": runs.counts},
         keypoints=[4, 7, 2, 0, 0, 0],
+        bbox_amodal=[2, 3, 10, 6],
     )
     exif = Image.Exif()
     for name, number in (
@@ -183,6 +181,7 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
     upright = read_rgb(sample.rgb)[..., 0]
     (label,) = sample.objects
     assert np.array_equal(label.mask.decode(), upright > 0)
+    assert label.box_xyxy == label.box_amodal_xyxy == mask_to_box(upright > 0)
     column, row = (int(value) for value in label.keypoints[0].xy)
     assert upright[row, column] == 128
     assert label.keypoints[1] == Keypoint("b", (0.0, 0.0), 0)
@@ -198,105 +197,58 @@ def test_masks_of_upright_photos_are_not_unpacked(tmp_path, monkeypatch):
 AREA = WIDTH * HEIGHT
 SIZE = [HEIGHT, WIDTH]
 BAD = {
-    "a number": (
-        {"segmentation": 5},
-        "5 must be a list of polygons or a table of size and counts.",
-    ),
-    "a polygon that is not in a list": (
-        {"segmentation": [2, 3, 12, 3, 12, 9]},
-        "2 of segmentation must be a list of numbers, in a list of polygons.",
-    ),
-    "words": (
-        {"segmentation": [["a"] * 6]},
-        '["a", "a", "a", "a", "a", "a"] of segmentation must be a list of numbers.',
-    ),
-    "a text among its numbers": (
-        {"segmentation": [[2, "3", 12, 3, 12, 9]]},
-        '[2, "3", 12, 3, 12, 9] of segmentation must be a list of numbers.',
-    ),
-    "runs of a far larger image": (
-        {"segmentation": {"size": [HEIGHT, WIDTH], "counts": "1" * 50_000}},
-        "segmentation: counts has 50000 entries, too many for [16, 24] (height, width).",
-    ),
-    "more runs than pixels": (
-        {"segmentation": {"size": [HEIGHT, WIDTH], "counts": [0] * 5_000}},
-        "segmentation: counts has 5000 entries, too many for [16, 24] (height, width).",
-    ),
-    "pairs": (
-        {"segmentation": [[[2, 3], [12, 3], [12, 9]]]},
-        "[[2, 3], [12, 3], [12, 9]] of segmentation must be a list of numbers, in a list of "
-        "polygons.",
-    ),
-    "two corners": (
-        {"segmentation": [[2, 3, 12, 3]]},
-        "[2, 3, 12, 3] of segmentation must be 6 or more finite numbers, x and y alternating.",
-    ),
-    "an odd number": (
-        {"segmentation": [[2, 3, 12, 3, 12, 9, 2]]},
-        "[2, 3, 12, 3, 12, 9, 2] of segmentation must be 6 or more finite numbers, x and y alternating.",
-    ),
-    "an endless corner": (
-        {"segmentation": [[2, 3, 12, 3, 12, float("inf")]]},
-        "[2, 3, 12, 3, 12, Infinity] of segmentation must be 6 or more finite numbers, x and y alternating.",
-    ),
-    "a corner far away": (
-        {"segmentation": [[2, 3, 12, 3, 1e9, 9]]},
-        "a polygon of segmentation reaches from (2, 3) to (1e+09, 9), far outside the image of 24x16 "
-        "pixels.",
-    ),
-    "another size": (
-        {"segmentation": {"size": [WIDTH, HEIGHT], "counts": [AREA]}},
-        "segmentation: size is [24, 16], not the image's [16, 24] (height, width).",
-    ),
-    "no size": (
-        {"segmentation": {"counts": [AREA]}},
-        "segmentation: size is null, not the image's [16, 24] (height, width).",
-    ),
-    "too few pixels": (
-        {"segmentation": {"size": SIZE, "counts": [5, 4]}},
-        "segmentation: counts [5, 4] must be numbers of pixels with the sum 384.",
-    ),
-    "negative runs": (
-        {"segmentation": {"size": SIZE, "counts": [-1, AREA + 1]}},
-        "segmentation: counts [-1, 385] must be numbers of pixels with the sum 384.",
-    ),
-    "broken runs": (
-        {"segmentation": {"size": SIZE, "counts": "zzzz"}},
-        'segmentation: counts "zzzz" are not a valid mask of [16, 24].',
-    ),
-    "cut off runs": (
-        {"segmentation": {"size": SIZE, "counts": "5"}},
-        'segmentation: counts "5" are not a valid mask of [16, 24].',
-    ),
-    "no runs": (
-        {"segmentation": {"size": SIZE}},
-        "segmentation: counts null must be a list or a text.",
-    ),
-    "keypoints without names": (
-        {"names": None, "keypoints": [3, 4, 2]},
-        "has keypoints, but its category has no list 'keypoints' with their names.",
-    ),
-    "a keypoint too few": (
-        {"keypoints": [3, 4, 2]},
-        "keypoints [3, 4, 2] must be 6 finite numbers: x, y and visibility of a, b.",
-    ),
-    "a keypoint of words": (
-        {"keypoints": [3, 4, "seen", 0, 0, 0]},
-        'keypoints [3, 4, "seen", 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b.',
-    ),
-    "a keypoint with a number as text": (
-        {"keypoints": [3, "4", 2, 0, 0, 0]},
-        'keypoints [3, "4", 2, 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b.',
-    ),
-    "a keypoint nowhere": (
-        {"keypoints": [3, float("nan"), 2, 0, 0, 0]},
-        "keypoints [3, NaN, 2, 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b.",
-    ),
-    "an unknown visibility": (
-        {"keypoints": [3, 4, 3, 0, 0, 0]},
-        "keypoint a has the visibility 3. Allowed: 0, 1, 2.",
-    ),
-}
+    "a number": ({"segmentation": 5},
+     "5 must be a list of polygons or a table of size and counts."),
+    "a polygon that is not in a list": ({"segmentation": [2, 3, 12, 3, 12, 9]},
+     "2 of segmentation must be a list of numbers, in a list of polygons."),
+    "words": ({"segmentation": [["a"] * 6]},
+     '["a", "a", "a", "a", "a", "a"] of segmentation must be a list of numbers.'),
+    "a text among its numbers": ({"segmentation": [[2, "3", 12, 3, 12, 9]]},
+     '[2, "3", 12, 3, 12, 9] of segmentation must be a list of numbers.'),
+    "runs of a far larger image": ({"segmentation": {"size": [HEIGHT, WIDTH], "counts":
+     "1" * 50_000}},
+     "segmentation: counts has 50000 entries, too many for [16, 24] (height, width)."),
+    "more runs than pixels": ({"segmentation": {"size": [HEIGHT, WIDTH], "counts": [0] * 5_000}},
+     "segmentation: counts has 5000 entries, too many for [16, 24] (height, width)."),
+    "pairs": ({"segmentation": [[[2, 3], [12, 3], [12, 9]]]},
+     "[[2, 3], [12, 3], [12, 9]] of segmentation must be a list of numbers, in a list of "
+     "polygons."),
+    "two corners": ({"segmentation": [[2, 3, 12, 3]]},
+     "[2, 3, 12, 3] of segmentation must be 6 or more finite numbers, x and y alternating."),
+    "an odd number": ({"segmentation": [[2, 3, 12, 3, 12, 9, 2]]},
+     "[2, 3, 12, 3, 12, 9, 2] of segmentation must be 6 or more finite numbers, x and y alternating."),
+    "an endless corner": ({"segmentation": [[2, 3, 12, 3, 12, float("inf")]]},
+     "[2, 3, 12, 3, 12, Infinity] of segmentation must be 6 or more finite numbers, x and y alternating."),
+    "a corner far away": ({"segmentation": [[2, 3, 12, 3, 1e9, 9]]},
+     "a polygon of segmentation reaches from (2, 3) to (1e+09, 9), far outside the image of 24x16 "
+     "pixels."),
+    "another size": ({"segmentation": {"size": [WIDTH, HEIGHT], "counts": [AREA]}},
+     "segmentation: size is [24, 16], not the image's [16, 24] (height, width)."),
+    "no size": ({"segmentation": {"counts": [AREA]}},
+     "segmentation: size is null, not the image's [16, 24] (height, width)."),
+    "too few pixels": ({"segmentation": {"size": SIZE, "counts": [5, 4]}},
+     "segmentation: counts [5, 4] must be numbers of pixels with the sum 384."),
+    "negative runs": ({"segmentation": {"size": SIZE, "counts": [-1, AREA + 1]}},
+     "segmentation: counts [-1, 385] must be numbers of pixels with the sum 384."),
+    "broken runs": ({"segmentation": {"size": SIZE, "counts": "zzzz"}},
+     'segmentation: counts "zzzz" are not a valid mask of [16, 24].'),
+    "cut off runs": ({"segmentation": {"size": SIZE, "counts": "5"}},
+     'segmentation: counts "5" are not a valid mask of [16, 24].'),
+    "no runs": ({"segmentation": {"size": SIZE}},
+     "segmentation: counts null must be a list or a text."),
+    "keypoints without names": ({"names": None, "keypoints": [3, 4, 2]},
+     "has keypoints, but its category has no list 'keypoints' with their names."),
+    "a keypoint too few": ({"keypoints": [3, 4, 2]},
+     "keypoints [3, 4, 2] must be 6 finite numbers: x, y and visibility of a, b."),
+    "a keypoint of words": ({"keypoints": [3, 4, "seen", 0, 0, 0]},
+     'keypoints [3, 4, "seen", 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b.'),
+    "a keypoint with a number as text": ({"keypoints": [3, "4", 2, 0, 0, 0]},
+     'keypoints [3, "4", 2, 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b.'),
+    "a keypoint nowhere": ({"keypoints": [3, float("nan"), 2, 0, 0, 0]},
+     "keypoints [3, NaN, 2, 0, 0, 0] must be 6 finite numbers: x, y and visibility of a, b."),
+    "an unknown visibility": ({"keypoints": [3, 4, 3, 0, 0, 0]},
+     "keypoint a has the visibility 3. Allowed: 0, 1, 2."),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "problem"), BAD.values(), ids=BAD)

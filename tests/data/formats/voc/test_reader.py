@@ -1,7 +1,3 @@
-"""VOC files as labelling tools write them: other file names, EXIF, no size, rotated boxes, repeats."""
-
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,26 +8,7 @@ from sim2cam.data.formats.voc.reader import read_voc
 from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.images import read_rgb
-
-ORIENTATION = 0x0112
-
-
-def save(path, *, size=(40, 30), box=None, orientation=1):
-    """An image of (width, height) as stored, black with a white box."""
-    pixels = np.zeros((size[1], size[0], 3), np.uint8)
-    if box is not None:
-        x0, y0, x1, y1 = box
-        pixels[y0:y1, x0:x1] = 255
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(path, exif=exif)
-
-
-def planted_box(path):
-    rows, columns = np.nonzero(read_rgb(path)[:, :, 0] > 200)
-    edges = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
-    return tuple(int(edge) for edge in edges)
+from tests.support.photos import planted_box, save
 
 
 def bndbox(x0, y0, x1, y1):

@@ -1,7 +1,3 @@
-"""WebDataset: tar files that hold everything, read back equal with nothing but the standard library."""
-
-from __future__ import annotations
-
 import json
 import tarfile
 from dataclasses import replace
@@ -12,7 +8,6 @@ from pydantic import TypeAdapter
 from sim2cam.data.channels import read_channel
 from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.webdataset import writer
-from sim2cam.data.reader import read_dataset
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import Lens
@@ -60,13 +55,3 @@ def test_pictures_without_labels_say_so(tmp_path, dataset):
     export_dataset({"train": replace(dataset, samples=samples)}, tmp_path / "out", "webdataset")
     (files, *_) = groups(tmp_path / "out/train-000000.tar").values()
     assert "objects" not in json.loads(files["json"])
-
-
-def test_a_translated_set_has_its_parents_labels(tmp_path, adapted):
-    dataset = read_dataset(adapted)
-    export_dataset({"train": dataset}, tmp_path / "out", "webdataset")
-    (files, *_) = groups(tmp_path / "out/train-000000.tar").values()
-    facts = json.loads(files["json"])
-    assert (facts["origin"], facts["parent"]) == ("adapted", dataset.samples[0].parent)
-    assert len(facts["objects"]) == 2
-    assert {"depth.png", "ids.png"} <= files.keys()

@@ -1,7 +1,3 @@
-"""YOLO: read back within a thousandth of a pixel, and broken files answered exactly."""
-
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,11 +9,12 @@ import yaml
 from sim2cam.data.channels import read_channel
 from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.yolo.reader import read_yolo
-from sim2cam.data.real_images import read_real_images, split_real_images
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
+from tests.support.errors import error_text
 
 CURE = "Correct the file."
 SKIP = "Correct the file, or leave flawed annotations out with --skip-invalid."
@@ -53,9 +50,11 @@ def test_it_is_what_ultralytics_reads(exported):
 @pytest.mark.parametrize("to", ["yolo", "yolo-seg"])
 @pytest.mark.parametrize("names", [("a", "b"), ("val", "test"), ("train", "dev")])
 def test_parts_that_ultralytics_does_not_know_are_refused(tmp_path, dataset, to, names):
-    with pytest.raises(UsageError) as caught:
-        export_dataset(dict.fromkeys(names, dataset), tmp_path / "yolo", to)
-    assert str(caught.value) == (
+    message = error_text(
+        lambda: export_dataset(dict.fromkeys(names, dataset), tmp_path / "yolo", to),
+        error=UsageError,
+    )
+    assert message == (
         f"splits {', '.join(names)} do not fit YOLO. Allowed: train, val, test, with train. Set e.g. "
         "--split train=0.8,val=0.2, or choose another format."
     )
@@ -191,14 +190,6 @@ def test_names_of_folders_do_not_mislead(tmp_path, dataset):
     assert len(read_real_images(tmp_path / "yolo").samples[0].objects) == 2
 
 
-def test_parts_have_their_use(exported):
-    root, parts = exported("yolo")
-    sets = split_real_images(root)
-    assert [s.objects for s in sets.style.samples] == [None, None]
-    assert len(sets.test.samples) == len(parts["test"].samples)
-    assert sets.dev is None
-
-
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 BOMB = "a: &a [x, x]\n" + "".join(
     f"{name}: &{name} [*{last}, *{last}]\n" for last, name in pairwise(LETTERS)
@@ -207,88 +198,49 @@ BOMB = "a: &a [x, x]\n" + "".join(
 BAD = {
     "no YAML": ({"text": "a: ["}, "data.yaml: not YAML. "),
     "no table": ({"text": "- a"}, "data.yaml: not a table. "),
-    "an alias bomb": (
-        {"text": BOMB + "names: *z\ntrain: images/train"},
-        "data.yaml: names must be texts. ",
-    ),
-    "an alias bomb for a folder": (
-        {"text": BOMB + "names: [square]\ntrain: images/train\nval: [*z]"},
-        "data.yaml: val: [[[[[[[...], [...]], [[...], [...]]], [[[...], [...]], [[... is not in the folder of this file. Put the images into this folder and use relative paths.",
-    ),
+    "an alias bomb": ({"text": BOMB + "names: *z\ntrain: images/train"},
+     "data.yaml: names must be texts. "),
+    "an alias bomb for a folder": ({"text":
+     BOMB + "names: [square]\ntrain: images/train\nval: [*z]"},
+     "data.yaml: val: [[[[[[[...], [...]], [[...], [...]]], [[[...], [...]], [[... is not in the folder of this file. Put the images into this folder and use relative paths."),
     "no names": ({"names": None}, "data.yaml: names must be a list of categories. "),
-    "names with a gap": (
-        {"names": {0: "a", 2: "b"}},
-        "data.yaml: names must be numbered from 0 without gaps. ",
-    ),
-    "two of a name": (
-        {"names": ["a", "a"]},
-        "data.yaml: two categories are named 'a'. Merge them or rename one.",
-    ),
-    "no part": (
-        {"train": None, "val": None},
-        "data.yaml: has none of the entries train, val, test. ",
-    ),
-    "a folder that is not there": (
-        {"val": "images/none"},
-        "data.yaml: val: 'images/none' must be a folder of images or a list (.txt). ",
-    ),
-    "pictures elsewhere": (
-        {"train": "/etc"},
-        "data.yaml: train: '/etc' is not in the folder of this file. Put the images into this folder and use relative paths.",
-    ),
-    "a way out": (
-        {"path": "a/../../b"},
-        "data.yaml: path: 'a/../../b' is not in the folder of this file. Give the folder of the images relative to this file, or remove the entry if they lie next to it.",
-    ),
-    "a part that is a number": (
-        {"train": 7},
-        "data.yaml: train: '7' must be a folder of images or a list (.txt). ",
-    ),
-    "a word": (
-        {"labels": "0 a 0.5 0.2 0.2"},
-        "labels/train/a.txt: line 1: '0 a 0.5 0.2 0.2' is not a list of numbers. ",
-    ),
-    "an unknown class": (
-        {"labels": "\n2 0.5 0.5 0.2 0.2"},
-        "labels/train/a.txt: line 2: class 2 must be an integer from 0 to 1. ",
-    ),
-    "half a class": (
-        {"labels": "0.5 0.5 0.5 0.2 0.2"},
-        "labels/train/a.txt: line 1: class 0.5 must be an integer from 0 to 1. ",
-    ),
-    "three numbers": (
-        {"labels": "0 0.5 0.5 0.2"},
-        "labels/train/a.txt: line 1: 3 numbers after the class. A box has 4, a polygon an even number of 6 or more. Keypoints need kpt_shape in data.yaml; confidences of polygons are not supported. ",
-    ),
-    "pixels": (
-        {"labels": "0 20 10 4 4"},
-        "labels/train/a.txt: line 1: the box from (18, 8) to (22, 12) is empty or outside the image (0 to 1). ",
-    ),
-    "not a number": (
-        {"labels": "0 nan 0.5 0.2 0.2"},
-        "labels/train/a.txt: line 1: a number is not finite. ",
-    ),
-    "an empty box": (
-        {"labels": "0 0.5 0.5 0 0.2"},
-        "labels/train/a.txt: line 1: the box from (0.5, 0.4) to (0.5, 0.6) is empty or outside the image (0 to 1). ",
-    ),
-    "an outline with an odd number of numbers": (
-        {"labels": "0 0.1 0.1 0.9 0.1 0.5 0.9 0.3"},
-        "labels/train/a.txt: line 1: 7 numbers after the class. A box has 4, a polygon an even number of 6 or more. Keypoints need kpt_shape in data.yaml; confidences of polygons are not supported. ",
-    ),
-    "an outline in pixels": (
-        {"labels": "0 1 1 30 1 15 18"},
-        "labels/train/a.txt: line 1: the box from (1, 1) to (30, 18) is empty or outside the image (0 to 1). ",
-    ),
-    "an outline without end": (
-        {"labels": "0 0.1 0.1 inf 0.1 0.5 0.9"},
-        "labels/train/a.txt: line 1: a number is not finite. ",
-    ),
-    "a huge file": (
-        {"labels": "0" * 4_000_001},
-        "labels/train/a.txt: more than 4000000 bytes. No label file is that long. ",
-    ),
-}
+    "names with a gap": ({"names": {0: "a", 2: "b"}},
+     "data.yaml: names must be numbered from 0 without gaps. "),
+    "two of a name": ({"names": ["a", "a"]},
+     "data.yaml: two categories are named 'a'. Merge them or rename one."),
+    "no part": ({"train": None, "val": None},
+     "data.yaml: has none of the entries train, val, test. "),
+    "a folder that is not there": ({"val": "images/none"},
+     "data.yaml: val: 'images/none' must be a folder of images or a list (.txt). "),
+    "pictures elsewhere": ({"train": "/etc"},
+     "data.yaml: train: '/etc' is not in the folder of this file. Put the images into this folder and use relative paths."),
+    "a way out": ({"path": "a/../../b"},
+     "data.yaml: path: 'a/../../b' is not in the folder of this file. Give the folder of the images relative to this file, or remove the entry if they lie next to it."),
+    "a part that is a number": ({"train": 7},
+     "data.yaml: train: '7' must be a folder of images or a list (.txt). "),
+    "a word": ({"labels": "0 a 0.5 0.2 0.2"},
+     "labels/train/a.txt: line 1: '0 a 0.5 0.2 0.2' is not a list of numbers. "),
+    "an unknown class": ({"labels": "\n2 0.5 0.5 0.2 0.2"},
+     "labels/train/a.txt: line 2: class 2 must be an integer from 0 to 1. "),
+    "half a class": ({"labels": "0.5 0.5 0.5 0.2 0.2"},
+     "labels/train/a.txt: line 1: class 0.5 must be an integer from 0 to 1. "),
+    "three numbers": ({"labels": "0 0.5 0.5 0.2"},
+     "labels/train/a.txt: line 1: 3 numbers after the class. A box has 4, a polygon an even number of 6 or more. Keypoints need kpt_shape in data.yaml; confidences of polygons are not supported. "),
+    "pixels": ({"labels": "0 20 10 4 4"},
+     "labels/train/a.txt: line 1: the box from (18, 8) to (22, 12) is empty or outside the image (0 to 1). "),
+    "not a number": ({"labels": "0 nan 0.5 0.2 0.2"},
+     "labels/train/a.txt: line 1: a number is not finite. "),
+    "an empty box": ({"labels": "0 0.5 0.5 0 0.2"},
+     "labels/train/a.txt: line 1: the box from (0.5, 0.4) to (0.5, 0.6) is empty or outside the image (0 to 1). "),
+    "an outline with an odd number of numbers": ({"labels": "0 0.1 0.1 0.9 0.1 0.5 0.9 0.3"},
+     "labels/train/a.txt: line 1: 7 numbers after the class. A box has 4, a polygon an even number of 6 or more. Keypoints need kpt_shape in data.yaml; confidences of polygons are not supported. "),
+    "an outline in pixels": ({"labels": "0 1 1 30 1 15 18"},
+     "labels/train/a.txt: line 1: the box from (1, 1) to (30, 18) is empty or outside the image (0 to 1). "),
+    "an outline without end": ({"labels": "0 0.1 0.1 inf 0.1 0.5 0.9"},
+     "labels/train/a.txt: line 1: a number is not finite. "),
+    "a huge file": ({"labels": "0" * 4_000_001},
+     "labels/train/a.txt: more than 4000000 bytes. No label file is that long. "),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "problem"), BAD.values(), ids=BAD)
