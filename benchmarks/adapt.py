@@ -269,11 +269,7 @@ def _measure_cpu_s(work: Callable[[], object], repeats: int) -> list[float]:
 
 
 def _summarize_times(seconds: Sequence[float]) -> dict[str, float]:
-    return {
-        "median": statistics.median(seconds),
-        "least": min(seconds),
-        "most": max(seconds),
-    }
+    return {"median": statistics.median(seconds), "least": min(seconds), "most": max(seconds)}
 
 
 def _render_images(root: Path) -> None:

@@ -49,13 +49,7 @@ DICE_VARIANTS = (
 )
 UNGATED = get_args(ReferenceMethod)
 """Translators that train on all images, without certification (docs/decisions/0075-published-means-published.md)."""
-RENDERERS = (
-    "sim2cam",
-    "pyrender",
-    "pybullet TinyRenderer",
-    "MuJoCo",
-    "Blender Cycles, 16 samples",
-)
+RENDERERS = ("sim2cam", "pyrender", "pybullet TinyRenderer", "MuJoCo", "Blender Cycles, 16 samples")
 COMPARED = (
     "RGB, depth", "RGB, depth, ids", "all channels", "all channels, 4 samples",
     "all channels, one hard light", "all channels, 4 samples, one hard light",

@@ -204,18 +204,11 @@ class UnlabelledResult:
         """Return the scores as JSON values."""
         ood_rate = serialize_ood_rate(self.ood_rate, self.false_positive_rate)
         selection = self.selection.to_json() if self.selection else None
-        return {
-            "images": self.image_count,
-            SELECTION_SCORES: selection,
-            "ood_rate": ood_rate,
-        }
+        return {"images": self.image_count, SELECTION_SCORES: selection, "ood_rate": ood_rate}
 
 
 def bench_unlabelled(
-    detector: AnyDetector,
-    captures: Dataset,
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    detector: AnyDetector, captures: Dataset, *, progress: Callable[[int, int], None] | None = None
 ) -> UnlabelledResult:
     """Evaluate a detector on unlabelled real images.
 

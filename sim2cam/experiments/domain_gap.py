@@ -309,10 +309,7 @@ def _extract_gap_features(rgb: Rgb) -> Floats:
     return np.concatenate([compute_image_statistics(rgb), extract_isp_features(rgb)])
 
 
-_STATISTICS_COLUMNS, _ISP_COLUMNS = (
-    slice(len(STATISTIC_NAMES)),
-    slice(len(STATISTIC_NAMES), None),
-)
+_STATISTICS_COLUMNS, _ISP_COLUMNS = (slice(len(STATISTIC_NAMES)), slice(len(STATISTIC_NAMES), None))
 
 
 def _extract_backbone_features(weights: Path, rgb: Rgb) -> Floats:

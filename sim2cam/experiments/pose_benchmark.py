@@ -198,8 +198,7 @@ def match_estimates(
         (v.scene_id, v.image_id, o) in by_object for v in task.views for o in v.ground_truth_poses
     ):
         raise InputError(
-            results,
-            f"no pose of a target in {task.bop_root}. The file belongs to another dataset.",
+            results, f"no pose of a target in {task.bop_root}. The file belongs to another dataset."
         )
     has_depth = task.depth_count == len(task.views)
     targets = []

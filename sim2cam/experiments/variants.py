@@ -80,12 +80,7 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
     return (
         VariantOption(FIXED, (_CORE,), Variant("sim without randomization", (FIXED,)), no_fixed),
         VariantOption(RANDOMIZED, (_CORE,), Variant("randomized", (RANDOMIZED,))),
-        VariantOption(
-            CAMERA,
-            (_CORE,),
-            Variant("randomized + camera fit", (CAMERA,)),
-            no_camera,
-        ),
+        VariantOption(CAMERA, (_CORE,), Variant("randomized + camera fit", (CAMERA,)), no_camera),
         VariantOption(
             BEST_TRANSFER,
             (_CORE,),

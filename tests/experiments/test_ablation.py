@@ -157,9 +157,7 @@ def test_predictions_keep_highest_scores(work, captures, tmp_path, monkeypatch):
     sure = Detection("1", (1.0, 2.0, 3.0, 4.0), 0.9)
     faint = [replace(sure, score=0.5 / n) for n in range(1, 200)]
     monkeypatch.setattr(
-        ablation,
-        "detect_dataset",
-        lambda _, test: {s.name: (sure, *faint) for s in test.samples},
+        ablation, "detect_dataset", lambda _, test: {s.name: (sure, *faint) for s in test.samples}
     )
     plan = replace(PLAN, variants=PLAN.variants[:1], seeds=(0,))
     (path,) = run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9)

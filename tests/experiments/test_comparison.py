@@ -513,10 +513,7 @@ def test_masks_and_keypoints_of_other_tools_score_the_same(tmp_path, orientation
     assert scores(bbox=whole["bbox"]) == (pytest.approx(1), None, None)
     assert scores(segmentation=runs) == (pytest.approx(1), None, pytest.approx(1))
     assert scores(keypoints=unsure, bbox=whole["bbox"])[1] == pytest.approx(1)
-    assert scores(keypoints=unsure)[:2] == (
-        0,
-        pytest.approx(1),
-    )  # box around two collinear points
+    assert scores(keypoints=unsure)[:2] == (0, pytest.approx(1))  # box around two collinear points
     assert scores(**whole) == (pytest.approx(1),) * 3
 
 

@@ -102,10 +102,7 @@ def test_whole_masks_and_keypoints(make_dataset, label, tmp_path, read_page):
     (whole,) = [a["d"] for a in page.all("path") if a.get("class") == "amodal-mask"]
     assert whole == trace_mask(mask)
     circles = [(a["cx"], a["cy"], a["class"]) for a in page.all("circle")]
-    assert circles == [
-        ("12.5", "20.5", "keypoint"),
-        ("30.5", "20.5", "keypoint hidden-point"),
-    ]
+    assert circles == [("12.5", "20.5", "keypoint"), ("30.5", "20.5", "keypoint hidden-point")]
 
 
 def test_captures(make_dataset, label, tmp_path, read_page):
