@@ -161,10 +161,7 @@ def measure_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[st
     """Return the wall time of a step on the first GPU, and the peak memory.
 
     Args:
-        case: training configuration.
-        renders: folder of the dataset.
         repeats: timed steps, after three warm-up steps.
-        way: one of ``GPU_WAYS``.
     """
     is_fast = way == "bf16, compiled"
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_fast

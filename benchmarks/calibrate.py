@@ -171,11 +171,7 @@ def make_photos(
     """Render photos of a recipe and return their folder ``photos``; file names contain no parameters.
 
     Args:
-        recipe: TOML text of camera and scene.
-        photos: number of photos.
-        seed: seed of the scenes.
         root: folder of the photos and of the dataset they are copied from.
-        exposure_s: exposure time written to EXIF; None for none.
     """
     path = root / "hidden.toml"
     write_bytes(path, recipe.encode())

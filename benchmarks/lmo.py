@@ -139,9 +139,7 @@ def _train(training: Training, before: Sequence[Path], arguments: Arguments) -> 
     """Return the weights of a training; train if they are missing.
 
     Args:
-        training: training run.
         before: initial weights; empty for the first run.
-        arguments: command-line options.
     """
     weights = arguments.work / training.name / "run" / "weights.safetensors"
     if weights.is_file():

@@ -67,9 +67,6 @@ def make_sets(
     """Render the images of sets and write their COCO files; only the set ``test`` has labels.
 
     Args:
-        recipe: recipe of camera and scenes.
-        seed: seed of the scenes.
-        image_counts: number of images per set.
         out: folder of the COCO files and of one image folder per set.
         at_once: images in parallel.
     """

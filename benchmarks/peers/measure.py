@@ -217,10 +217,7 @@ def report(
     """Write the results.
 
     Args:
-        arguments: command-line arguments.
-        version: version of the renderer.
         timings: the first one is compared.
-        image: frame 0.
         before_mb: memory after the first frame.
     """
     memory = {"first_frame": before_mb, "end": resident_mb(), "peak": resident_mb(at_most=True)}

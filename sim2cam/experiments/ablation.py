@@ -119,11 +119,7 @@ class Variant:
         return (*self.data, *self.fine_tuning_data)
 
     def count_photos(self, total: int) -> int:
-        """Return the number of labelled real images in the training data.
-
-        Args:
-            total: number of labelled real images that are available.
-        """
+        """Return the number of labelled real images in the training data."""
         counts = [name.partition("-")[2] for name in self.all_data if name.startswith(REAL)]
         return int(counts[0] or total) if counts else 0
 
@@ -201,13 +197,6 @@ def prepare_data(
     device: str = "cpu",
 ) -> dict[str, str]:
     """Make or complete the datasets of all variants and return the reasons for empty ones by name.
-
-    Args:
-        plan: settings of the study.
-        captures: splits of the real images.
-        work_dir: folder of datasets and trainings.
-        workers: number of processes.
-        device: device that trains and runs translators.
 
     Raises:
         Sim2CamError: if a dataset cannot be made.
@@ -380,12 +369,7 @@ def run_jobs(
 
     Args:
         plan: settings of the study; its datasets are complete.
-        captures: splits of the real images.
-        work_dir: folder of datasets and trainings.
-        results_dir: folder of the predictions.
-        workers: number of processes, each with one thread.
         minutes: time limit; no training starts after it.
-        device: device of all trainings.
         on_failure: called with a variant and its error if the settings or data do not allow the
             variant; its remaining jobs are skipped. Without it the first error is raised.
 
@@ -443,12 +427,6 @@ def read_job_result(
     path: Path, variant: Variant, plan: AblationPlan, test: Dataset
 ) -> dict[str, Any] | None:
     """Return the predictions of a job; None before it has run.
-
-    Args:
-        path: path of the file.
-        variant: variant of the job.
-        plan: settings of the study.
-        test: test images.
 
     Raises:
         InputError: if the file is damaged, or was made with another budget, other data or other

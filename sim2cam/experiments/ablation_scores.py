@@ -75,12 +75,6 @@ def score_ablation(
 ) -> dict[str, Any]:
     """Score every variant on the test split, with 95 % intervals, from the files of predictions.
 
-    Args:
-        plan: settings of the study.
-        captures: splits of the real images.
-        results_dir: folder of the predictions.
-        baseline: name of the variant that the others are compared with, on the same resamples.
-
     Raises:
         InputError: if the baseline has no predictions, or the seeds of a variant trained on
             different data.
@@ -127,13 +121,8 @@ def summarize_ablation(
     """Return the results of an ablation study as JSON values, with the variants that have not run.
 
     Args:
-        plan: settings of the study, with all variants that can run.
         skip_reasons: reasons why variants do not run (empty if they run), by the names of all
             variants in order.
-        captures: splits of the real images.
-        root: folder of the study.
-        notes: notes for readers.
-        workers: number of parallel trainings.
 
     Raises:
         InputError: if there are no predictions, or the seeds of a variant trained on different
@@ -161,10 +150,6 @@ def summarize_ablation(
 
 def collect_notes(captures: RealImageSplits, *, variant_count: int) -> tuple[str, ...]:
     """Return notes for readers about the power and the limits of a study.
-
-    Args:
-        captures: splits of the real images.
-        variant_count: number of variants to compare.
 
     Raises:
         InputError: if no test image has a labelled object, or an image cannot be read.

@@ -118,12 +118,9 @@ def bench(
     """Evaluate a detector on labelled real images.
 
     Args:
-        detector: detector of ``load_detector``.
-        captures: labelled images.
         category_map: map from labelled categories to detector categories, where the names differ.
         ignore_unmatched: ignore objects of unknown categories instead of refusing them.
         cached_predictions: predictions by image file, used instead of running the detector.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         InputError: as ``match_captures``, or if keypoints have other names.
@@ -213,9 +210,7 @@ def bench_unlabelled(
     """Evaluate a detector on unlabelled real images.
 
     Args:
-        detector: detector of ``load_detector``.
         captures: images, at least one.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         InputError: if an image cannot be read.
@@ -234,9 +229,6 @@ def bench_unlabelled(
 
 def score_predictions(loaded: LoadedPredictions) -> BenchResult:
     """Score detections loaded from a file.
-
-    Args:
-        loaded: predictions with their labelled images.
 
     Raises:
         InputError: if images have no labels, detections belong to other images, keypoints have

@@ -39,12 +39,7 @@ def select_best_transfer(
     style images if there are too few development images. A stored selection is returned unchanged.
 
     Args:
-        path: file of the selection.
         transfers_dir: folder of the fitted transfers, named after their methods.
-        renders: images to translate.
-        captures: splits of the real images.
-        certification: limits of translations.
-        seed: seed of sampling.
 
     Raises:
         InputError: if an image cannot be read, or there are too few style images.

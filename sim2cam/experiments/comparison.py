@@ -102,10 +102,6 @@ class _RunPair(NamedTuple):
 def unify_captures(captures: Dataset, predictions: Sequence[LoadedPredictions]) -> Dataset:
     """Return the real images with the labels that all runs share.
 
-    Args:
-        captures: images with their original labels.
-        predictions: predictions on these images.
-
     Raises:
         InputError: if a category or a box has different meanings in two runs.
     """
@@ -145,7 +141,6 @@ def compare_predictions(
     the images have labels; poses if they are given.
 
     Args:
-        captures: images with their original labels.
         first, second: predictions, for instance one run per seed; their means are compared.
         poses: first and second runs of ``load_pose_runs``; None without.
 

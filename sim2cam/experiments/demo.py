@@ -101,12 +101,8 @@ def run_demo(
     """Run all stages in an empty folder and return the results.
 
     Args:
-        root: output folder.
         captures: source of ``splits``; None for the stand-in camera.
         splits: images of ``read_demo_captures``.
-        seed: random seed.
-        workers: number of processes and threads.
-        progress: returns the progress callback of a stage.
 
     Raises:
         Sim2CamError: if a stage fails.

@@ -217,13 +217,8 @@ def fit_domain(
     the original range. Every second real image is held out and measures the result on new scenes.
 
     Args:
-        domain: initial domain.
         real_features: features (n, d) of real images.
-        sample_features: returns features of renders.
-        root: folder of the trials.
-        options: settings of the fit.
         settings: other settings that the trials depend on, as JSON values.
-        progress: called with the numbers of finished trials and of all trials.
 
     Raises:
         BackendError: if Optuna is not installed.
@@ -330,12 +325,6 @@ def measure_fitted_gap(
 
 def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:
     """Write a recipe with the fitted ranges.
-
-    Args:
-        fit: the domain fit.
-        base: shipped name or path of the fitted recipe.
-        name: name of the new recipe.
-        out: path of the new recipe.
 
     Raises:
         OutputError: if the file cannot be written.

@@ -134,10 +134,6 @@ def measure_stage_gaps(
     Args:
         recipes: recipes with images of one size.
         captures: real images, labels unused; larger images are downscaled to the recipes' width.
-        count: scenes of each recipe.
-        seed: seed of the scenes.
-        workers: number of processes.
-        progress: called with the numbers of finished scenes and of all scenes of a recipe.
 
     Raises:
         InputError: if a real image cannot be read, or is too small.
@@ -200,12 +196,7 @@ def extract_render_features(
     Args:
         recipe: recipe; only the first camera of each scene is rendered.
         stage_sets: sets of image-formation stages, each applied to the same scenes.
-        count: number of scenes.
-        seed: seed of the scenes.
         workers: number of processes; features do not depend on it.
-        progress: called with the numbers of finished scenes and of all scenes.
-        featurizer: extracts the features of each image.
-        keep_count: number of images to return.
 
     Raises:
         SceneError: if a scene does not come to rest.

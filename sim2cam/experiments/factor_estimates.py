@@ -53,9 +53,6 @@ def estimate_factors(
     Args:
         real_features: features (n, d) of real images.
         render_features: features (m, d) of renders, on the same scale.
-        sampled_values: sampled factors of each render.
-        ranges: ranges of the factors.
-        rng: random generator of the posterior samples.
     """
     return tuple(
         _estimate_factor(real_features, render_features, sampled_values, factor_range, rng)

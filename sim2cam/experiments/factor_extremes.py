@@ -49,10 +49,7 @@ def render_factor_extremes(
     """Yield an image for each end of each factor; None where the lens has a blind corner.
 
     Args:
-        recipe: recipe of the scene.
-        seed: dataset seed.
         factors: factors to show; fixed factors have no images.
-        index: scene index.
 
     Raises:
         SceneError: if the scene does not come to rest.

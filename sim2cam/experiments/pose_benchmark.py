@@ -115,10 +115,6 @@ class PoseTask:
 def read_pose_task(bop_root: Path, *, limit: int | None = None) -> PoseTask:
     """Read the targets of a pose benchmark.
 
-    Args:
-        bop_root: folder of a BOP dataset with object meshes.
-        limit: maximum number of images; None for all.
-
     Raises:
         InputError: if a file is missing, broken or contradicts another, or the dataset has no
             target.
@@ -137,8 +133,6 @@ def bench_poses(
 
     Args:
         results: CSV file in the format of the BOP challenge 2019.
-        task: targets.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         InputError: if a file is missing, broken or contradicts another, or the dataset has no
@@ -183,12 +177,6 @@ def match_estimates(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[PoseTarget]:
     """Return all targets with their estimates.
-
-    Args:
-        results: file of the estimates, for errors.
-        estimates: estimates of the file.
-        task: targets.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         InputError: if the estimates belong to another dataset, or a depth image is broken.
@@ -244,12 +232,8 @@ def estimate_poses(
     Per image and object, as many poses are returned as there are targets, by score.
 
     Args:
-        detector: detector trained with poses.
-        bop_root: folder of the dataset.
         category_map: map from dataset categories to detector categories, where the names differ.
         meshes: meshes as for ``estimate_pose``.
-        limit: maximum number of images; None for all images of ``read_pose_task``.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         UsageError: if the detector predicts no poses.

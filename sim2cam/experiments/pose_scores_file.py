@@ -89,10 +89,6 @@ def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
 
     Meshes and depth images are not needed.
 
-    Args:
-        path: path of the file.
-        bop_root: folder of the BOP dataset of the benchmark.
-
     Raises:
         InputError: if a file is broken, or the poses were scored on other images or instances.
     """

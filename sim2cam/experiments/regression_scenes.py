@@ -129,9 +129,7 @@ def add_case(
 
     Args:
         sample: path ``DATASET/SAMPLE`` of a dataset folder and a sample name.
-        folder: folder of cases.
         name: name of the case; None for dataset and sample name.
-        note: reason for the case.
         recipe: recipe of the dataset, to find files; scenes without files need none.
 
     Raises:

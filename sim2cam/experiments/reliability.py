@@ -64,7 +64,6 @@ def assess_detections(
     """Measure the calibration of detections.
 
     Args:
-        captures: labelled images.
         detections: detections by image name, with an entry for every image.
     """
     return Reliability(
@@ -80,8 +79,6 @@ def assess_detector(
     """Measure the reliability of a detector on labelled images.
 
     Args:
-        captures: labelled images.
-        card: card of the detector.
         predictions: predictions by image name, with an entry for every image.
     """
     scored = collect_scored_detections(

@@ -24,8 +24,6 @@ def copy_scene_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: 
     Args:
         scene: scene with files by their names in its recipe.
         recipe: recipe of the scene; None for scenes without files.
-        folder: target folder.
-        sample: path of the sample, for errors.
 
     Raises:
         InputError: if the recipe is missing, or has other files than the scene.

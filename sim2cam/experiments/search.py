@@ -52,12 +52,7 @@ def search(
 
     Args:
         study: study of ``open_study``; its finished trials are reused.
-        names: parameter names.
         objective: returns the cost and metadata of parameters.
-        initial_trials: parameters of the first trials.
-        count: total number of trials.
-        seed: seed of the sampler.
-        progress: called with the numbers of finished trials and of all trials.
     """
     optuna = _import_optuna()
     completed = (optuna.trial.TrialState.COMPLETE,)
@@ -82,7 +77,6 @@ def open_study(root: Path, settings: Mapping[str, Any]) -> Any:
     """Return the Optuna study of a folder.
 
     Args:
-        root: folder of ``STUDY_FILE``.
         settings: settings that the trials depend on, as JSON values; other trials are refused.
 
     Raises:

@@ -64,7 +64,6 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
     """Return all variants, from the smallest part of the pipeline to real images only.
 
     Args:
-        captures: splits of the real images.
         fixed_recipe: recipe without randomization, from ``find_fixed_recipe``.
     """
     style = len(captures.style.samples)
@@ -212,15 +211,7 @@ def run_variants(
     """Run the selected variants and return the reason why each variant has not run, if so.
 
     Args:
-        plan: settings of the study, with all variants that can run.
-        options: all variants.
-        selected_keys: keys of the variants to run.
-        captures: splits of the real images.
-        root: folder of the study.
-        workers: number of parallel trainings, each with one thread.
         minutes: time limit; no training starts after it, and with 0 no data are made.
-        device: device of trainings and translators.
-        progress: called with the numbers of finished trainings and of all selected trainings.
 
     Raises:
         Sim2CamError: if data cannot be made, a training fails, or no variant can run.
@@ -270,10 +261,6 @@ def find_fixed_recipe(name: str, recipe: Recipe) -> str | None:
     It has the same name with the suffix ``-fixed``, next to the file or among the shipped recipes.
     It is a recipe of its own because only its author can decide which factors, such as the throw,
     must still vary.
-
-    Args:
-        name: path of the recipe, or name of a shipped recipe.
-        recipe: the recipe.
 
     Raises:
         RecipeError: if the fixed recipe is broken, or has other categories.

@@ -136,7 +136,6 @@ def average_over_seeds(
     Args:
         scores: scores of each run (runs, 1 + n_resamples): over all images, then over resamples of
             images.
-        rng: source of the resamples of runs.
     """
     runs, columns = scores.shape
     n_sampled = max(1, runs - 1)

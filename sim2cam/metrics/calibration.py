@@ -85,7 +85,6 @@ def collect_scored_detections(
     """Return all counted detections with their scores, matched as in COCO.
 
     Args:
-        dataset: labelled images.
         predictions: detections by image name, with an entry for every image.
     """
     rows: list[tuple[float, bool, str, int]] = []
@@ -113,10 +112,6 @@ def measure_calibration(
     object detection"), over the confidence only. Bins of equal mass have less bias than bins of
     equal width (Roelofs et al. 2022, "Mitigating bias in calibration error estimation"). Detections
     below ``MIN_SCORE`` are left out.
-
-    Args:
-        detections: detections in all images.
-        rng: source of the resamples.
 
     Returns:
         None without detections, or if scores lie outside 0 to 1.

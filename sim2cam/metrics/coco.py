@@ -24,11 +24,8 @@ def compute_coco_average_precision(
     """Return the average precision (thresholds, categories); -1 for categories without objects.
 
     Args:
-        iou_type: similarity to match by.
         ground_truth: COCO tables ``images``, ``categories``, ``annotations``.
         results: detections in COCO's results format.
-        max_detections: maximum number of detections per image and category.
-        keypoint_sigmas: OKS sigma of each keypoint.
     """
     coco = COCO(ground_truth)
     evaluator = COCOeval_faster(

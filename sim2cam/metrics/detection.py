@@ -222,10 +222,6 @@ class Evaluator(Protocol):
 class DetectionEvaluator:
     """Matched detections that can be scored on any resample of the images.
 
-    Args:
-        dataset: labelled images.
-        predictions: detections by image name.
-
     Raises:
         InputError: no image, an image without labels or without an entry in ``predictions``, or a
             detection of an unknown category.
@@ -273,10 +269,7 @@ def evaluate_detections(
     """Return detection metrics with 95 % bootstrap intervals over the units of ``group_images``.
 
     Args:
-        dataset: labelled images.
         predictions: detections by image name, with an entry for every image.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``DetectionEvaluator`` and ``count_objects``.
@@ -315,8 +308,6 @@ def bootstrap_scores(
 
     Args:
         evaluators: one for each run, e.g. each seed.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
     """
     resampled_counts = evaluators[0].units.sample_image_counts(n_resamples, rng)
     counts = np.concatenate([np.ones_like(resampled_counts[:1]), resampled_counts])

@@ -154,11 +154,6 @@ def classify_detections(
     Every object has one outcome, by ``_ASSIGNMENT_RULES``: its own category first, then other
     categories, then poor localisation. Detections of ignored objects are left out, as are
     detections inside crowds (as in COCO).
-
-    Args:
-        objects: labels of the image.
-        detections: detections in the image.
-        threshold: minimum score.
     """
     confident = sorted((d for d in detections if d.score >= threshold), key=lambda d: -d.score)
     detected_boxes, labelled_boxes = stack_boxes(confident), stack_boxes(objects)

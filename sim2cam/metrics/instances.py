@@ -66,7 +66,6 @@ class ShapeEvaluator:
 
     Args:
         categories: results by the names of the categories with labels; at least one.
-        units: resampling units.
     """
 
     def __init__(self, categories: Mapping[str, CategoryResult], units: ResamplingUnits) -> None:
@@ -98,13 +97,7 @@ class ShapeEvaluator:
 def compute_shape_metrics(
     evaluator: ShapeEvaluator, *, rng: np.random.Generator, n_resamples: int
 ) -> ShapeMetrics:
-    """Return the metrics of all categories with 95 % bootstrap intervals.
-
-    Args:
-        evaluator: matched keypoints or masks.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
-    """
+    """Return the metrics of all categories with 95 % bootstrap intervals."""
     resampled = evaluator.compute_scores(evaluator.units.sample_image_counts(n_resamples, rng))
     precision = {name: result.precision for name, result in evaluator.categories.items()}
     values = np.stack(list(precision.values()))  # (categories, thresholds)

@@ -80,10 +80,7 @@ def evaluate_keypoints(
     """Return keypoint metrics with 95 % bootstrap intervals over the units of ``group_images``.
 
     Args:
-        dataset: labelled images.
         predictions: detections by image name, with an entry for every image.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``match_keypoints``.
@@ -100,7 +97,6 @@ def match_keypoints(dataset: LabelledDataset, predictions: Predictions) -> Shape
     ``DEFAULT_SIGMA``.
 
     Args:
-        dataset: labelled images.
         predictions: detections by image name, with an entry for every image.
 
     Raises:

@@ -41,11 +41,7 @@ def evaluate_masks(
     """Return mask metrics with 95 % bootstrap intervals over the units of ``group_images``.
 
     Args:
-        dataset: labelled images.
         predictions: detections by image name, with an entry for every image.
-        masks: masks of the labelled objects.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``match_masks``.
@@ -63,10 +59,8 @@ def match_masks(
     Objects without a labelled mask are ignored; their box takes the place of the mask.
 
     Args:
-        dataset: labelled images.
         predictions: detections by image name, with an entry for every image; a detection without a
             mask has an empty one.
-        masks: masks of the labelled objects.
 
     Raises:
         InputError: as ``DetectionEvaluator``, or no mask is labelled.

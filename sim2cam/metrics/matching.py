@@ -71,7 +71,6 @@ def match_overlaps(
     Args:
         overlap: similarity of detections and objects, 0 to 1 (n, m).
         scores, ignored, crowd: as in ``match_boxes``.
-        max_detections: maximum number of detections.
     """
     order = np.argsort(-scores, kind="mergesort")[:max_detections]
     truth_order = np.argsort(ignored, kind="mergesort")  # ignored objects last
@@ -120,7 +119,6 @@ class CategoryMatches:
 
         Args:
             image_counts: count of each image in each resample (n_resamples, images).
-            threshold_indices: indices of ``IOU_THRESHOLDS``.
         """
         precision = np.full((len(image_counts), len(threshold_indices)), np.nan)
         size = max(1, _CHUNK_SIZE // max(1, len(self._image_indices)))

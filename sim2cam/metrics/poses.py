@@ -141,7 +141,6 @@ class PoseEvaluator:
 
     Args:
         matches: matches of all targets; with depth for all or none, not empty.
-        units: resampling units.
     """
 
     def __init__(self, matches: Sequence[PoseMatches], units: ResamplingUnits) -> None:
@@ -194,13 +193,7 @@ def evaluate_poses(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> PoseMetrics:
-    """Return pose metrics with 95 % bootstrap intervals.
-
-    Args:
-        matches, units: as for ``PoseEvaluator``.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
-    """
+    """Return pose metrics with 95 % bootstrap intervals."""
     evaluator = PoseEvaluator(matches, units)
     resampled = units.sample_image_counts(n_resamples, rng)
     counts = np.concatenate([np.ones_like(resampled[:1]), resampled])
@@ -279,7 +272,6 @@ def match_poses(errors: Floats, threshold: float) -> Floats:
 
     Args:
         errors: errors of estimates, by falling score, to instances (n, m).
-        threshold: upper limit of the error.
     """
     matched = np.full(errors.shape[1], np.inf)
     for row in errors:

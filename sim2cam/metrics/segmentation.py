@@ -92,9 +92,7 @@ def count_pixel_confusions(
     ignored.
 
     Args:
-        dataset: labelled images.
         predicted_masks: by image name, the mask of each category; masks do not overlap.
-        masks: masks of the labelled objects.
     """
     n_classes = 1 + len(dataset.categories)
     images = {}
@@ -118,8 +116,6 @@ def check_pixel_confusions(
     """Raise if the labels differ from those of the confusion matrices.
 
     Args:
-        dataset: labelled images.
-        confusions: confusion matrices of all images.
         masks: masks of the labelled objects; empty if none has one.
 
     Raises:
@@ -141,10 +137,6 @@ def check_pixel_confusions(
 
 class SegmentationEvaluator:
     """Confusion matrices that can be scored on any resample of the images.
-
-    Args:
-        dataset: labelled images.
-        confusions: confusion matrices of all images.
 
     Raises:
         InputError: no mask is labelled.
@@ -186,11 +178,6 @@ def evaluate_segmentation(
     n_resamples: int = N_RESAMPLES,
 ) -> SegmentationMetrics:
     """Return segmentation metrics with 95 % bootstrap intervals over the units of ``group_images``.
-
-    Args:
-        dataset, confusions: as for ``SegmentationEvaluator``.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``SegmentationEvaluator``.

@@ -80,13 +80,7 @@ class Slice:
 def compute_slices(
     objects: Sequence[EvaluatedObject], units: ResamplingUnits, rng: np.random.Generator
 ) -> list[Slice]:
-    """Return a slice for each value of each attribute with several values, in order.
-
-    Args:
-        objects: all objects.
-        units: resampling units of all images.
-        rng: source of the resamples.
-    """
+    """Return a slice for each value of each attribute with several values, in order."""
     counts = units.sample_image_counts(N_RESAMPLES, rng)
     slices = []
     for attribute in dict.fromkeys(attribute for o in objects for attribute in o.attributes):

@@ -33,7 +33,6 @@ def compute_vsd(
         true_depth_m, estimated_depth_m: depth of the object in the true and the estimated pose; 0
             outside it.
         camera_matrix: pinhole camera matrix (3, 3).
-        diameter_m: diameter of the object.
     """
     ray_lengths = _compute_ray_lengths(scene_depth_m.shape, camera_matrix)
     scene_distance, true_distance, estimated_distance = (

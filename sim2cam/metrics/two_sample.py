@@ -101,7 +101,6 @@ def measure_domain_gap(first: Floats, second: Floats, rng: np.random.Generator) 
 
     Args:
         first, second: standardised feature vectors.
-        rng: source of folds, resamples, permutations and directions.
 
     Raises:
         UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
@@ -119,7 +118,6 @@ def measure_mmd(first: Floats, second: Floats, rng: np.random.Generator) -> TwoS
 
     Args:
         first, second: feature vectors (n, d) and (m, d).
-        rng: source of resamples and permutations.
 
     Raises:
         UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
@@ -143,7 +141,6 @@ def measure_sliced_wasserstein(
 
     Args:
         first, second: feature vectors (n, d) and (m, d).
-        rng: source of directions, resamples and permutations.
 
     Raises:
         UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
@@ -189,7 +186,6 @@ def measure_classifier_auc(
 
     Args:
         first, second: feature vectors (n, d) and (m, d).
-        rng: source of folds, resamples and permutations.
 
     Raises:
         UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.

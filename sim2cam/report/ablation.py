@@ -106,9 +106,6 @@ def read_ablation(path: Path) -> AblationResults:
     (``first second metric value ci95 p_holm min_detectable_effect``), ``planned`` (names of all variants;
     those without results are returned as not run), ``not_run``, ``equivalents``, ``notes``, ``warnings``.
 
-    Args:
-        path: JSON file.
-
     Raises:
         InputError: If the file is missing, damaged, or has another format.
     """

@@ -16,10 +16,6 @@ from sim2cam.report.values import BenchReport, Curves, Series
 def write_bench_page(report: BenchReport, out: Path) -> Path:
     """Write a self-contained page and return its path.
 
-    Args:
-        report: Content of the page.
-        out: Output HTML file.
-
     Raises:
         OutputError: If the file cannot be written.
     """

@@ -86,9 +86,7 @@ def write_certificate_page(
     """Write a self-contained page and return its path.
 
     Args:
-        certificate: Certificate of a dataset.
         paths: Image files before and after translation, by name.
-        out: Output HTML file.
 
     Raises:
         InputError: If an image cannot be read.

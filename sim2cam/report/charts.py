@@ -223,8 +223,6 @@ def build_interval_chart(
     """Build a chart of values with intervals.
 
     Args:
-        title: Title of the chart.
-        marks: Values from top to bottom.
         is_signed: Include zero in the axis and show signs, for differences.
     """
     values = [v for m in marks if m.value is not None for v in (m.value, *m.ci95, *m.runs)]
@@ -250,10 +248,8 @@ def build_curve_chart(
     """Build a curve over a logarithmic x axis.
 
     Args:
-        title: Title of the chart and label of the y axis.
         points: Values by positive count in ascending order; at least one.
         references: Values of reference lines by label; those far off the scale are listed only.
-        x_label: Label of the x axis.
     """
     values = [v for p in points.values() for v in (p.value, *p.ci95) if math.isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -329,9 +325,7 @@ def build_binned_chart(
     """Build vertical bars over given bins, with a line of the expected counts.
 
     Args:
-        title: Title of the chart.
         edges: Edges of the bins, one more than bins.
-        counts: Count of each bin.
         expected: Expected count of each bin; None if unknown.
     """
     x_axis = Axis(tuple(edges))
@@ -364,11 +358,8 @@ def build_histogram(
     Bins of integers are at least 1 wide.
 
     Args:
-        title: Title of the chart.
         values: Values of 0 or more.
         up_to: Minimum end of the last bin.
-        x_label: Label of the x axis.
-        y_label: Label of the y axis.
     """
     if not values:
         return None

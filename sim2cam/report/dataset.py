@@ -123,8 +123,6 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
     Images are embedded, or written to a folder next to the page if there are more than ``MAX_EMBEDDED``.
 
     Args:
-        dataset: Dataset with or without labels.
-        out: Output HTML file.
         limit: Maximum number of samples shown; None for all. Statistics are over all samples.
 
     Raises:

@@ -35,13 +35,6 @@ def write_domain_page(
 ) -> Path:
     """Write a self-contained page and return its path.
 
-    Args:
-        name: Name of the recipe.
-        scene_count: Number of sampled scenes.
-        factors: Factors in the order of the domain.
-        images: Images of range ends of some factors.
-        out: Output HTML file.
-
     Raises:
         OutputError: If the file cannot be written.
     """

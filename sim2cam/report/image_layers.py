@@ -177,9 +177,7 @@ def _paint_scalar(
     """Paint values (H, W) on a colour scale; 0 is undefined.
 
     Args:
-        values: Painted values.
         reference: Values that define the scale.
-        unit: Unit of both.
         is_larger_nearer: Whether large values are near. Near is bright.
     """
     is_known = values > 0

@@ -98,9 +98,7 @@ def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[s
     """Draw labelled boxes and their categories.
 
     Args:
-        rgb: Image.
         objects: Labels; crowd regions are dashed and grey.
-        categories: Categories of the dataset, which define the colours.
     """
     marks = [
         BoxAnnotation(o.box_xyxy, f"ignored: {o.category}", IGNORED_COLOUR, is_dashed=True)
@@ -121,10 +119,8 @@ def draw_detections(
     """Draw detections with their categories and scores.
 
     Args:
-        rgb: Image.
         detections: Detections with the projected corners (8, 2) of their 3D boxes in pixels, in the order
             of ``compute_box_corners``, or None.
-        categories: Categories of the detector, which define the colours.
     """
     marks = [
         BoxAnnotation(

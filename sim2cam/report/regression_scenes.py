@@ -36,11 +36,6 @@ class ChangedScene:
 def write_regression_page(scenes: Sequence[ChangedScene], checked_count: int, out: Path) -> Path:
     """Write a self-contained page and return its path.
 
-    Args:
-        scenes: Changed scenes.
-        checked_count: Number of rendered scenes.
-        out: Output HTML file.
-
     Raises:
         OutputError: If the file cannot be written.
     """
