@@ -67,9 +67,7 @@ class Case:
     """A training configuration.
 
     Attributes:
-        name: name in the results table.
         method: None for the default translator.
-        config: training configuration.
         peer: name of the case to compare with; None without one.
     """
 

@@ -106,7 +106,6 @@ class Hidden:
 
     Attributes:
         number: seed of its parameters.
-        photos: number of images.
     """
 
     number: int
@@ -118,7 +117,6 @@ class Truth:
     """True parameters of a hidden camera.
 
     Attributes:
-        cameras: camera of each image.
         spin_rad_s: standard deviation of the angular velocity of the hand.
     """
 

@@ -53,15 +53,7 @@ def _list_backgrounds(count: int) -> tuple[Renders, ...]:
 
 @dataclass(frozen=True)
 class Training:
-    """A training run.
-
-    Attributes:
-        name: folder of the run.
-        recipe: recipe of the training.
-        data: labelled renders.
-        backgrounds: background images.
-        changes: command-line options.
-    """
+    """A training run."""
 
     name: str
     recipe: str

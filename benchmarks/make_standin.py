@@ -47,7 +47,6 @@ class RenderJob:
     Attributes:
         scene: JSON of the scene, whose first camera takes the image.
         index: index of the scene, which seeds the path tracer.
-        path: image file.
     """
 
     scene: str

@@ -101,7 +101,6 @@ class Variant:
     """A variant of the ablation study.
 
     Attributes:
-        name: name in tables.
         data: names of the training datasets, all with the same weight.
         fine_tuning_data: names of the datasets of the fine-tuning phase, which may include
             ``PSEUDO_LABELLED``; empty without fine-tuning.
@@ -129,11 +128,6 @@ class AblationPlan:
     """Settings that all variants share.
 
     Attributes:
-        variants: variants to train.
-        seeds: training seeds.
-        config: training settings, except the seed.
-        image_count: images of each rendered dataset.
-        data_seed: seed of rendering and translation.
         recipe: name or path of the rendered recipe; its [adapt] section configures translations.
         fixed_recipe: name or path of the recipe without randomization; None without.
     """

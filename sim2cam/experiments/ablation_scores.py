@@ -52,14 +52,11 @@ class VariantRuns:
     """Scores of the trainings of one variant.
 
     Attributes:
-        variant: the variant.
-        seeds: training seeds.
         seed_scores: scores of each training on all images, by metric.
         means: ``average_over_seeds`` (1 + resamples,) by metric: on all images, then on resamples
             of images and seeds.
         rejected: number of rejected images by translated dataset; empty if not recorded. Images
             rejected from published translators are trained on.
-        digests: digests of the datasets by name.
     """
 
     variant: Variant

@@ -71,9 +71,6 @@ class BenchResult:
 
     Attributes:
         captures: labelled images with the scored categories.
-        predictions: detections by image name.
-        score: box metrics with 95 % intervals.
-        reliability: calibration and out-of-distribution rate.
         keypoints, masks, segments: metrics of keypoints, instance masks and semantic segmentation;
             None if not predicted or not labelled.
         label_mapping: mapping of the labels to the detector's categories; None if the names are the
@@ -184,7 +181,6 @@ class UnlabelledResult:
     """Scores of a detector on unlabelled real images.
 
     Attributes:
-        image_count: number of images.
         selection: unsupervised scores for model selection; None with too few detections or one
             category.
         ood_rate: share of out-of-distribution images; None if not measured.

@@ -71,7 +71,6 @@ class Comparisons:
     Attributes:
         kinds: comparisons by metric, by kind of output (``boxes``, ``keypoints``, ``masks``,
             ``segments`` or ``poses``).
-        intervals_over: description of the resampled units.
     """
 
     kinds: Mapping[str, Mapping[str, Comparison]]

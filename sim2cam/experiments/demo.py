@@ -70,13 +70,7 @@ class DemoResult:
     Attributes:
         root: folder of the demo, with ``sim`` and ``detector``, and with ``adapted`` and
             ``translator`` if images were translated.
-        stages: stages in order.
-        notes: notes for readers.
-        trained: scores of the detector that the demo trained.
         shipped: scores of the shipped weights on the same images; None if they are not installed.
-        captures_origin: ``real`` or ``stand-in``.
-        style: unlabelled images.
-        environment: machine, versions and renderer.
     """
 
     root: Path

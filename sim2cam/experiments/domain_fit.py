@@ -68,12 +68,8 @@ class FitOptions:
     """Settings of a domain fit.
 
     Attributes:
-        trials: number of trials.
-        count: renders per trial.
-        seed: seed of scenes and trials.
         factors: groups and factors to fit; empty for the default ones.
         weights: weights of a detector whose backbone extracts features; None for image statistics.
-        workers: number of processes.
     """
 
     trials: int
@@ -89,7 +85,6 @@ class FittedRange:
     """A range before and after the fit.
 
     Attributes:
-        estimate: estimate of the factor from real images.
         original, fitted: distributions in recipe notation; equal if the factor cannot be estimated.
         interval: factor values that contain the real images; None if the factor cannot be
             estimated.
@@ -119,7 +114,6 @@ class HeldOutGap:
     """Domain gap between renders and held-out real images.
 
     Attributes:
-        gap: two-sample distances.
         coverage: coverage of the real images.
         images: some renders (h, w, 3).
     """
@@ -138,11 +132,7 @@ class DomainFit:
     """Result of a domain fit.
 
     Attributes:
-        ranges: ranges before and after.
         before, after: gap of both domains, on scenes that no trial used.
-        trials: all trials.
-        distributions: changed distributions by factor path.
-        held_out: indices of the held-out real images.
     """
 
     ranges: tuple[FittedRange, ...]
@@ -171,11 +161,7 @@ class _SearchProblem:
     """Inputs of the search.
 
     Attributes:
-        domain: initial domain.
-        ranges: ranges of the factors that can be estimated.
-        estimates: estimate of each factor.
         target_features: scaled features (n, d) of real images.
-        scale: feature scaler.
     """
 
     domain: Domain

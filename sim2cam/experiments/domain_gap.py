@@ -78,7 +78,6 @@ class StageGap:
 
     Attributes:
         stage: last applied stage; ``RAW_RENDER`` before the first.
-        gap: gap over all features.
         aspects: sliced Wasserstein distances of colour, structure and detail features.
         isp_gaps: classifier AUC over the ISP features of each stage, where enough images have them.
     """
@@ -105,8 +104,6 @@ class FeatureUnit:
     Attributes:
         recipe: recipe as JSON, for other processes.
         stage_sets: sets of image-formation stages; each gives one image.
-        featurizer: extracts the features of each image.
-        keep_images: whether to return the images too.
     """
 
     recipe: str

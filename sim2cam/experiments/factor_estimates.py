@@ -26,7 +26,6 @@ class FactorEstimate:
     """Estimate of a factor.
 
     Attributes:
-        path: factor path.
         loo_r2: leave-one-out R² of the regression; negative if it is worse than the mean.
         interval: 95 % interval of the factor over the real images, as positions in its range (0 to
             1); None if the factor cannot be estimated.
@@ -97,7 +96,6 @@ class _Regression:
     Attributes:
         loo_r2: leave-one-out R².
         center, mean: mean of the features (d,) and of the factor.
-        coefficients: coefficients (d,).
         spread: standard deviation of the leave-one-out errors.
         inverse_gram: inverse of the regularized Gram matrix (d, d), for the predictive variance.
     """

@@ -32,9 +32,7 @@ class FactorImage:
     """Render of a scene with one factor at one end of its range.
 
     Attributes:
-        group, factor: names of the factor.
         value: value in all instances of the group.
-        rgb: image (h, w, 3).
     """
 
     group: str

@@ -57,13 +57,9 @@ class PoseBenchResult:
     """Scores of estimated poses.
 
     Attributes:
-        score: pose metrics with 95 % intervals.
-        views: images with targets.
-        matches: errors and recalls of each target instance.
         scored_count: scored estimates: per object and image at most as many as there are targets.
         ignored_count: estimates that are not scored, of other objects or beyond the number of
             targets.
-        images_without_poses: number of images without any estimate.
         seconds_per_image: mean time per image; None if an estimate has no time.
         in_metres: whether estimates seem to be in metres instead of BOP's millimetres.
     """
@@ -89,13 +85,7 @@ class PoseBenchResult:
 
 @dataclass(frozen=True, eq=False)
 class PoseTask:
-    """Targets of a pose benchmark: the test part of a BOP dataset.
-
-    Attributes:
-        bop_root: folder of the dataset.
-        views: images with targets.
-        models: models of the targets, by object id.
-    """
+    """Targets of a pose benchmark: the test part of a BOP dataset."""
 
     bop_root: Path
     views: tuple[PoseImage, ...]
@@ -210,7 +200,6 @@ class PosePredictions:
     """Predictions of a detector on the test part of a BOP dataset.
 
     Attributes:
-        poses: poses of all images.
         predictions: predictions without surfaces, by image file.
     """
 

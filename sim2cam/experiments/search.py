@@ -22,13 +22,7 @@ _METADATA_KEY = "facts"
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial of a search.
-
-    Attributes:
-        parameters: parameters (0 to 1) by name.
-        cost: value to minimize.
-        metadata: additional JSON values.
-    """
+    """A trial of a search."""
 
     parameters: Parameters
     cost: float

@@ -48,9 +48,7 @@ class VariantOption:
     """A variant that an ablation study can include.
 
     Attributes:
-        key: name for --variants.
         groups: groups of the variant, also for --variants.
-        variant: training data of the variant.
         skip_reason: reason why it cannot run; empty if it can.
     """
 

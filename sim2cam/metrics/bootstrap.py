@@ -20,7 +20,6 @@ class Estimate:
 
     Attributes:
         value: value over all images.
-        ci95: lower and upper end of the interval.
     """
 
     value: float
@@ -37,9 +36,7 @@ class PairedDifference:
 
     Attributes:
         value: first minus second.
-        ci95: lower and upper end of the 95 % interval.
         p_value: two-sided p-value of no difference.
-        standard_error: standard error of the value.
     """
 
     value: float

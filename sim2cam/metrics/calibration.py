@@ -27,10 +27,8 @@ class ScoredDetections:
     """Scores of detections and whether each is a true positive.
 
     Attributes:
-        scores: (n,).
         is_true_positive: whether each matches an object of its category at IoU 0.5 (n,).
         categories: category names (n,).
-        image_indices: image indices (n,).
         units: resampling units of all images, including images without detections.
     """
 
@@ -48,7 +46,6 @@ class ReliabilityBin:
     Attributes:
         confidence: mean score.
         precision: fraction of true positives.
-        n_detections: number of detections.
     """
 
     confidence: float
@@ -66,7 +63,6 @@ class ConfidenceCalibration:
             errors are biased upwards, as noise dominates them.
         chance_ece: 95 % quantile of the error of perfectly calibrated confidences (Broecker and
             Smith 2007, "Increasing the reliability of reliability diagrams").
-        bins: reliability bins, by rising confidence.
     """
 
     ece: Estimate

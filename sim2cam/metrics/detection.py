@@ -121,7 +121,6 @@ class DetectedKeypoint:
     """Detected keypoint of an object.
 
     Attributes:
-        name: name in its category.
         xy: position, pixels; integers are pixel centres. May lie outside the image or be occluded.
         visibility_score: confidence that the keypoint is visible, 0 to 1; None if not predicted.
         uncertainty_px: scale of the Laplace distribution of either coordinate's error; None if not
@@ -139,10 +138,8 @@ class Detection:
     """Detected object.
 
     Attributes:
-        category: category name.
         box_xyxy: box, pixels.
         score: confidence, 0 to 1.
-        keypoints: keypoints; None if not predicted.
         mask: visible pixels; None if not predicted.
     """
 
@@ -176,7 +173,6 @@ class DetectionMetrics:
         agnostic_ap50: class-agnostic average precision at 0.50.
         category_ap, category_ap50: over all thresholds and at 0.50, for each category with objects.
         images, objects: number of images, and of objects without ignored ones.
-        intervals_over: description of the resampling units.
     """
 
     ap: Estimate

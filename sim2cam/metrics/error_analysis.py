@@ -69,7 +69,6 @@ class ImageErrors:
     """Errors in one image. Every object and every detection counts once.
 
     Attributes:
-        name: image name.
         objects: number of labelled objects without ignored ones: the sum of the next four.
         true_positives: objects detected with their category.
         confusion_errors: objects detected as another category.
@@ -105,7 +104,6 @@ class CategoryErrors:
     """Errors of one category over all images.
 
     Attributes:
-        name: category name.
         objects: number of its labelled objects without ignored ones.
         true_positives, localisation_errors, missed: outcomes of these objects, as in
             ``ImageErrors``.

@@ -23,7 +23,6 @@ class CategoryResult:
 
     Attributes:
         precision: average precision by faster-coco-eval at each of ``IOU_THRESHOLDS`` (t,).
-        matches: matches in every image, for resampling.
     """
 
     precision: NDArray[np.float64]

@@ -26,7 +26,6 @@ class ImageMatches:
     """Matched detections of one category in one image, by falling score.
 
     Attributes:
-        scores: (n,).
         is_true_positive: matched to an object that is not ignored, by IoU threshold (t, n).
         is_counted: not matched to an ignored object (t, n).
         n_objects: number of objects that are not ignored.

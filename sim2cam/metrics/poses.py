@@ -40,7 +40,6 @@ class PoseEvaluationModel:
     """Object model for pose evaluation.
 
     Attributes:
-        name: object name.
         points_m: surface points (n, 3).
         triangles: indices of triangle corners (m, 3).
         diameter_m: largest distance between two points.
@@ -58,10 +57,7 @@ class PoseTarget(NamedTuple):
     """True and estimated poses of one object in one image.
 
     Attributes:
-        image_index: index of the image.
-        model: model of the object.
         camera_matrix: pinhole camera matrix (3, 3).
-        image_width_px: image width, pixels.
         true_poses: poses of the scored instances (m, 4, 4).
         estimated_poses: estimated poses (n, 4, 4), by falling score; only the first m count.
         vsd: VSD of each estimate to each instance for each tau (n, m, t); None without depth.
@@ -81,8 +77,6 @@ class PoseMatches:
     """Matched instances of one object in one image.
 
     Attributes:
-        image_index: index of the image.
-        name: object name.
         errors: for each instance (m,), ``mssd_m``, ``mspd_px``, ``add_m`` and ``add_s_m`` of the
             matched estimate, and with depth ``vsd``, the mean over taus; infinite without a match.
         recalls: recall of each instance (m,), 0 to 1, by the name of the metric in ``PoseMetrics``.
@@ -111,10 +105,6 @@ class PoseMetrics:
     Attributes:
         all: over all instances, as BOP's average recall.
         mean: mean over objects, as ADD(-S) on Linemod.
-        objects: by object name.
-        instances: number of instances by object name.
-        images: number of images.
-        intervals_over: description of the resampling units.
     """
 
     all: Mapping[str, Estimate]

@@ -32,7 +32,6 @@ class ResamplingUnits:
     """Units of the bootstrap. Images of one unit are similar and are resampled together.
 
     Attributes:
-        kind: kind of the units.
         unit_indices: index of the unit of each image (n,), without gaps.
         n_sessions: number of sessions; 0 if unknown.
     """

@@ -61,9 +61,6 @@ class SegmentationMetrics:
     Attributes:
         miou: mean IoU over the background and the labelled categories, with the pixels of all
             images pooled (Everingham et al. 2010, "Pascal VOC").
-        background_iou: IoU of the background; None without background pixels.
-        category_iou: IoU of each labelled category.
-        images: number of images.
     """
 
     miou: Estimate

@@ -31,13 +31,7 @@ class AttributeValue(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluatedObject:
-    """Labelled object with its outcome and attributes.
-
-    Attributes:
-        image_index: index of the image.
-        outcome: detection outcome.
-        attributes: values by attribute; unknown ones are left out.
-    """
+    """Labelled object with its outcome and attributes."""
 
     image_index: int
     outcome: DetectionOutcome
@@ -51,7 +45,6 @@ class Slice:
     Attributes:
         attribute: attribute, e.g. ``size``.
         value: its value, e.g. ``16 to 32 px``.
-        objects: number of objects.
         recall: fraction detected with the correct category, with its 95 % interval.
         confusion_rate, localisation_rate, miss_rate: fractions of the other outcomes.
     """

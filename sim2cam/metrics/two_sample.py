@@ -31,7 +31,6 @@ class TwoSampleDistance:
 
     Attributes:
         value: distance, by the measure that returned it.
-        ci95: lower and upper end of the 95 % interval.
         p_value: one-sided p-value of both sets having the same distribution.
         null_mean: mean distance of random permutations of both sets.
     """

@@ -33,10 +33,7 @@ class VariantResult:
     """Scores of a variant.
 
     Attributes:
-        name: Name of the variant.
         seed_count: Number of trainings; 0 if it was not run.
-        scores: Scores over all seeds by metric.
-        runs: Scores of each seed by metric.
         reason: Why it was not run; empty if unknown.
     """
 
@@ -52,8 +49,6 @@ class VariantComparison:
     """Planned comparison of two variants on the same images.
 
     Attributes:
-        first, second: Names of the variants.
-        metric: Key of ``METRIC_TITLES``.
         difference: Score of the first minus that of the second.
         p_holm: p-value, Holm-corrected over all comparisons by this metric.
         min_detectable_effect: Smallest difference that this number of images detects with 80 % power;
@@ -83,12 +78,8 @@ class AblationResults:
     """Results of an ablation study.
 
     Attributes:
-        protocol: Fixed settings and test data, as text by name.
-        variants: Variants in page order.
-        comparisons: Comparisons in page order.
         learning_curve: AP50 by number of labelled images, for training on these images only.
         equivalents: Equivalent number of labelled images, as text by variant.
-        notes: Limitations of the scores.
     """
 
     protocol: dict[str, str]

@@ -50,13 +50,7 @@ class MeasureRow:
     """Table row of a measure.
 
     Attributes:
-        title: Title of the measure.
         is_object_measure: Whether the measure verifies label preservation.
-        limit: Limit as text.
-        measured_count: Number of measured images.
-        failed_count: Number of images that exceed the limit.
-        failure_rate: Share of images that exceed the limit.
-        worst: Worst value.
         reasons: Why images were not measured, with the number of images.
     """
 

@@ -75,11 +75,9 @@ class IntervalMark:
     """Value with its interval, before layout.
 
     Attributes:
-        label: Label of the row.
         value: Mean, drawn as a large dot; None if it was not run.
         ci95: Interval, drawn as a line.
         runs: Values of single runs, drawn as rings.
-        colour: Index of the series colour.
     """
 
     label: str
@@ -153,9 +151,6 @@ class BarChart:
     """Horizontal or vertical bar chart.
 
     Attributes:
-        title: Title of the chart.
-        plot_area: Plot area.
-        bars: Bars in order.
         expected_path: SVG path of the expected counts of vertical bars; empty if unknown.
     """
 

@@ -41,7 +41,6 @@ class ObjectView:
     """Object on the page.
 
     Attributes:
-        label: Label.
         colour: CSS colour of the box.
         mask_path: SVG path of the visible mask; empty if unknown.
         amodal_path: SVG path of the amodal mask; empty if unknown.
@@ -71,8 +70,6 @@ class LayerView:
 
     Attributes:
         name: Key of ``LAYERS``.
-        layer: Title and legend.
-        uri: URI of the layer's image.
         low, high: Ends of the colour scale as text.
     """
 

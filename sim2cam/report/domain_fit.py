@@ -30,7 +30,6 @@ class RangeView:
     """Range of a factor before and after the fit.
 
     Attributes:
-        factor: Path of the factor.
         explained_variance: Share of the factor's variance that image statistics explain.
         before, after: Lower and upper bound.
         estimated_bounds: Bounds estimated from real images; None if they cannot be estimated.
@@ -67,13 +66,8 @@ class FitReport:
     """Content of the page of a domain fit.
 
     Attributes:
-        name: Name of the recipe.
-        ranges: Ranges in the order of the domain.
         before, after: Gap to held-out real images.
-        captures: Examples of held-out real images.
         uncovered: Held-out real images that no render of the fitted domain covers.
-        trials: Cost over trials.
-        gap_stages: Domain gap of the fitted domain by image-formation stage.
     """
 
     name: str

@@ -32,7 +32,6 @@ class LayerImage:
     """Layer of a sample; black where undefined.
 
     Attributes:
-        rgb: Image (H, W, 3).
         low, high: Ends of the colour scale as text; both empty without a scale, ``low`` empty for a
             scale from 0.
     """
@@ -44,13 +43,7 @@ class LayerImage:
 
 @dataclass(frozen=True)
 class Layer:
-    """Definition of a layer.
-
-    Attributes:
-        title: Title on the page.
-        legend: Meaning of the colours.
-        paint: Converts the channels of a sample to an image.
-    """
+    """Definition of a layer."""
 
     title: str
     legend: str

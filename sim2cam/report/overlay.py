@@ -55,13 +55,8 @@ class BoxAnnotation:
     """Box to draw, in pixels of the image.
 
     Attributes:
-        box_xyxy: Box.
-        text: Text on the label.
-        colour: RGB colour.
-        is_dashed: Draw a dashed box.
         cuboid_corners: Projected corners (8, 2) of a 3D box, drawn instead of the box.
         keypoints: x, y and visibility score (N, 3); hidden keypoints are rings.
-        mask: Mask (H, W) to tint.
     """
 
     box_xyxy: Box

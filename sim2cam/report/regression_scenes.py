@@ -17,14 +17,7 @@ _DIFFERENCE_GAIN = 4
 
 @dataclass(frozen=True, eq=False)
 class ChangedScene:
-    """Changed regression scene.
-
-    Attributes:
-        name: Name of the scene.
-        differences: Differences above their tolerance, as text.
-        expected, actual: Images (H, W, 3).
-        note: Why the scene is stored.
-    """
+    """Changed regression scene."""
 
     name: str
     differences: tuple[str, ...]
