@@ -38,6 +38,7 @@ from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.detection import (
     Detection,
     DetectionMetrics,
+    Predictions,
     count_objects,
     evaluate_detections,
     is_ignored,
@@ -47,9 +48,9 @@ from sim2cam.metrics.error_analysis import (
     count_errors,
     find_best_f1_threshold,
 )
-from sim2cam.metrics.instances import ShapeMetrics
-from sim2cam.metrics.keypoints import evaluate_keypoints
-from sim2cam.metrics.masks import GroundTruthMasks, evaluate_masks
+from sim2cam.metrics.instances import ShapeMetrics, compute_shape_metrics
+from sim2cam.metrics.keypoints import match_keypoints
+from sim2cam.metrics.masks import GroundTruthMasks, match_masks
 from sim2cam.metrics.segmentation import (
     PixelConfusions,
     SegmentationMetrics,
@@ -144,7 +145,7 @@ def bench(
         score,
         assess_detector(matched, card, predictions),
         _score_keypoints(matched, detections) if card.keypoints else None,
-        _score_masks(matched, detections, label_masks) if label_masks else None,
+        _score_masks(matched, detections, label_masks),
         _score_segments(matched, confusions),
         matching,
         confusions,
@@ -230,11 +231,8 @@ def score_predictions(loaded: LoadedPredictions) -> BenchResult:
         InputError: if images have no labels, detections belong to other images, keypoints have
             other names, or pixels were counted with other labels.
     """
-    captures, predictions_by_image, confusions = (
-        loaded.captures,
-        loaded.detections,
-        loaded.pixel_confusions,
-    )
+    captures, confusions = loaded.captures, loaded.pixel_confusions
+    predictions_by_image = loaded.detections
     score = evaluate_detections(captures, predictions_by_image, rng=derive_rng(0, "bench"))
     every_detection = [d for detections in predictions_by_image.values() for d in detections]
     has_masks = any(detection.mask for detection in every_detection)
@@ -248,9 +246,7 @@ def score_predictions(loaded: LoadedPredictions) -> BenchResult:
         score,
         assess_detections(captures, predictions_by_image),
         _score_keypoints(captures, predictions_by_image) if predicts_keypoints else None,
-        _score_masks(captures, predictions_by_image, label_masks)
-        if has_masks and label_masks
-        else None,
+        _score_masks(captures, predictions_by_image, label_masks if has_masks else {}),
         _score_segments(captures, confusions),
         loaded.label_mapping,
         confusions,
@@ -258,13 +254,11 @@ def score_predictions(loaded: LoadedPredictions) -> BenchResult:
     )
 
 
-def _score_keypoints(
-    captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]]
-) -> ShapeMetrics | None:
+def _score_keypoints(captures: Dataset, predictions: Predictions) -> ShapeMetrics | None:
     """Evaluate keypoints; None without labelled keypoints."""
     if not has_keypoints(captures):
         return None
-    return evaluate_keypoints(captures, predictions, rng=derive_rng(0, "bench"))
+    return compute_shape_metrics(match_keypoints(captures, predictions), rng=derive_rng(0, "bench"))
 
 
 def has_keypoints(captures: Dataset) -> bool:
@@ -274,11 +268,13 @@ def has_keypoints(captures: Dataset) -> bool:
 
 
 def _score_masks(
-    captures: Dataset,
-    predictions: Mapping[str, tuple[Detection, ...]],
-    label_masks: GroundTruthMasks,
-) -> ShapeMetrics:
-    return evaluate_masks(captures, predictions, label_masks, rng=derive_rng(0, "bench"))
+    captures: Dataset, predictions: Predictions, label_masks: GroundTruthMasks
+) -> ShapeMetrics | None:
+    """Evaluate masks; None without labelled masks."""
+    if not label_masks:
+        return None
+    evaluator = match_masks(captures, predictions, label_masks)
+    return compute_shape_metrics(evaluator, rng=derive_rng(0, "bench"))
 
 
 def _score_segments(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ class Estimate:
 
     def to_json(self) -> dict[str, Any]:
         """Return ``{"value": v, "ci95": [low, high]}``."""
-        return {"value": self.value, "ci95": list(self.ci95)}
+        return fields_to_json(self)
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,17 @@ def bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> E
     return Estimate(value, _compute_percentile_interval(bootstrap_values))
 
 
-def estimates_to_json(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    """Return named estimates as JSON values ``{"value": v, "ci95": [low, high]}``."""
-    return {name: estimate.to_json() for name, estimate in estimates.items()}
+def fields_to_json(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as JSON values; nested records by their ``to_json``."""
+    return {field.name: _value_to_json(getattr(record, field.name)) for field in fields(record)}
+
+
+def _value_to_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _value_to_json(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return list(value)
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
 def basic_bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> Estimate:

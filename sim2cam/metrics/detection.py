@@ -18,7 +18,7 @@ from sim2cam.metrics.bootstrap import (
     PairedDifference,
     bootstrap_estimate,
     compute_paired_difference,
-    estimates_to_json,
+    fields_to_json,
 )
 from sim2cam.metrics.coco import MAX_AREA, compute_coco_average_precision
 from sim2cam.metrics.matching import (
@@ -32,8 +32,7 @@ from sim2cam.metrics.matching import (
 from sim2cam.metrics.resampling import GroupedImage, ResamplingUnits, group_images
 
 N_RESAMPLES = 1000
-_ALL_THRESHOLDS = range(len(IOU_THRESHOLDS))
-_IOU_50_INDEX, _IOU_75_INDEX = 0, 5
+IOU_50_INDEX, IOU_75_INDEX = 0, 5  # of IOU_THRESHOLDS
 
 
 class LabelledKeypoint(Protocol):
@@ -187,17 +186,7 @@ class DetectionMetrics:
 
     def to_json(self) -> dict[str, Any]:
         """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the counts."""
-        return {
-            "ap": self.ap.to_json(),
-            "ap50": self.ap50.to_json(),
-            "ap75": self.ap75.to_json(),
-            "agnostic_ap50": self.agnostic_ap50.to_json(),
-            "category_ap": estimates_to_json(self.category_ap),
-            "category_ap50": estimates_to_json(self.category_ap50),
-            "images": self.images,
-            "objects": self.objects,
-            "intervals_over": self.intervals_over,
-        }
+        return fields_to_json(self)
 
 
 class Evaluator(Protocol):
@@ -238,21 +227,31 @@ class DetectionEvaluator:
         Args:
             image_counts: count of each image in each resample (n_resamples, images).
         """
-        precision = {
-            n: m.compute_average_precision(image_counts, _ALL_THRESHOLDS)
-            for n, m in self._categories.items()
-        }
-        stacked = np.stack(list(precision.values()))  # (categories, n_resamples, thresholds)
-        scores = {
-            "ap": average_defined(stacked.mean(axis=2)),
-            "ap50": average_defined(stacked[:, :, _IOU_50_INDEX]),
-            "ap75": average_defined(stacked[:, :, _IOU_75_INDEX]),
-            "agnostic_ap50": self._agnostic.compute_average_precision(
-                image_counts, [_IOU_50_INDEX]
-            )[:, 0],
-        }
-        scores |= {f"ap/{name}": p.mean(axis=1) for name, p in precision.items()}
-        return scores | {f"ap50/{name}": p[:, _IOU_50_INDEX] for name, p in precision.items()}
+        agnostic = self._agnostic.compute_average_precision(image_counts, [IOU_50_INDEX])
+        scores = score_categories(self._categories, image_counts)
+        return scores | {"agnostic_ap50": agnostic[:, 0]}
+
+
+def score_categories(
+    categories: Mapping[str, CategoryMatches], image_counts: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """Return ``ap ap50 ap75``, ``ap/NAME`` and ``ap50/NAME`` (n_resamples,); NaN if undefined.
+
+    Args:
+        image_counts: count of each image in each resample (n_resamples, images).
+    """
+    precision = {
+        name: matches.compute_average_precision(image_counts, range(len(IOU_THRESHOLDS)))
+        for name, matches in categories.items()
+    }
+    stacked = np.stack(list(precision.values()))  # (categories, n_resamples, thresholds)
+    scores = {
+        "ap": average_defined(stacked.mean(axis=2)),
+        "ap50": average_defined(stacked[:, :, IOU_50_INDEX]),
+        "ap75": average_defined(stacked[:, :, IOU_75_INDEX]),
+    }
+    scores |= {f"ap/{name}": p.mean(axis=1) for name, p in precision.items()}
+    return scores | {f"ap50/{name}": p[:, IOU_50_INDEX] for name, p in precision.items()}
 
 
 def evaluate_detections(
@@ -415,15 +414,15 @@ def _compute_coco_metrics(dataset: LabelledDataset, predictions: Predictions) ->
     is_defined = by_category[0] > -1
     values = {
         "ap": float(by_category[:, is_defined].mean()),
-        "ap50": float(by_category[_IOU_50_INDEX, is_defined].mean()),
-        "ap75": float(by_category[_IOU_75_INDEX, is_defined].mean()),
-        "agnostic_ap50": float(agnostic[_IOU_50_INDEX, 0]),
+        "ap50": float(by_category[IOU_50_INDEX, is_defined].mean()),
+        "ap75": float(by_category[IOU_75_INDEX, is_defined].mean()),
+        "agnostic_ap50": float(agnostic[IOU_50_INDEX, 0]),
     }
     for name, category_ap in zip(dataset.categories, by_category.T, strict=True):
-        if category_ap[_IOU_50_INDEX] > -1:
+        if category_ap[IOU_50_INDEX] > -1:
             values |= {
                 f"ap/{name}": float(category_ap.mean()),
-                f"ap50/{name}": float(category_ap[_IOU_50_INDEX]),
+                f"ap50/{name}": float(category_ap[IOU_50_INDEX]),
             }
     return values
 

@@ -13,7 +13,6 @@ from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.metrics.coco import compute_coco_average_precision
 from sim2cam.metrics.detection import (
-    N_RESAMPLES,
     Detection,
     LabelledDataset,
     LabelledObject,
@@ -21,12 +20,7 @@ from sim2cam.metrics.detection import (
     check_predictions,
     is_ignored,
 )
-from sim2cam.metrics.instances import (
-    CategoryResult,
-    ShapeEvaluator,
-    ShapeMetrics,
-    compute_shape_metrics,
-)
+from sim2cam.metrics.instances import CategoryResult, ShapeEvaluator
 from sim2cam.metrics.matching import match_overlaps
 from sim2cam.metrics.resampling import group_images
 
@@ -68,26 +62,6 @@ class KeypointGroundTruth:
     areas_px: Floats
     ignored: NDArray[np.bool_]
     crowd: NDArray[np.bool_]
-
-
-def evaluate_keypoints(
-    dataset: LabelledDataset,
-    predictions: Predictions,
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = N_RESAMPLES,
-) -> ShapeMetrics:
-    """Return keypoint metrics with 95 % bootstrap intervals over the units of ``group_images``.
-
-    Args:
-        predictions: detections by image name, with an entry for every image.
-
-    Raises:
-        InputError: as ``match_keypoints``.
-    """
-    return compute_shape_metrics(
-        match_keypoints(dataset, predictions), rng=rng, n_resamples=n_resamples
-    )
 
 
 def match_keypoints(dataset: LabelledDataset, predictions: Predictions) -> ShapeEvaluator:

@@ -10,45 +10,13 @@ import numpy as np
 from sim2cam.errors import InputError
 from sim2cam.geometry.run_length import RleMask, compute_mask_iou
 from sim2cam.metrics.coco import MAX_AREA, compute_coco_average_precision
-from sim2cam.metrics.detection import (
-    N_RESAMPLES,
-    LabelledDataset,
-    Predictions,
-    check_predictions,
-    is_ignored,
-)
-from sim2cam.metrics.instances import (
-    CategoryResult,
-    ShapeEvaluator,
-    ShapeMetrics,
-    compute_shape_metrics,
-)
+from sim2cam.metrics.detection import LabelledDataset, Predictions, check_predictions, is_ignored
+from sim2cam.metrics.instances import CategoryResult, ShapeEvaluator
 from sim2cam.metrics.matching import MAX_DETECTIONS, match_overlaps
 from sim2cam.metrics.resampling import group_images
 
 GroundTruthMasks = Mapping[str, Sequence[RleMask | None]]
 """Masks of the objects of each image, by image name, in order; None if not labelled."""
-
-
-def evaluate_masks(
-    dataset: LabelledDataset,
-    predictions: Predictions,
-    masks: GroundTruthMasks,
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = N_RESAMPLES,
-) -> ShapeMetrics:
-    """Return mask metrics with 95 % bootstrap intervals over the units of ``group_images``.
-
-    Args:
-        predictions: detections by image name, with an entry for every image.
-
-    Raises:
-        InputError: as ``match_masks``.
-    """
-    return compute_shape_metrics(
-        match_masks(dataset, predictions, masks), rng=rng, n_resamples=n_resamples
-    )
 
 
 def match_masks(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, estimates_to_json
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
 from sim2cam.metrics.pose_errors import (
     Floats,
     compute_add,
@@ -116,14 +116,7 @@ class PoseMetrics:
 
     def to_json(self) -> dict[str, Any]:
         """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the counts."""
-        return {
-            "all": estimates_to_json(self.all),
-            "mean": estimates_to_json(self.mean),
-            "objects": {name: estimates_to_json(row) for name, row in self.objects.items()},
-            "instances": dict(self.instances),
-            "images": self.images,
-            "intervals_over": self.intervals_over,
-        }
+        return fields_to_json(self)
 
 
 class PoseEvaluator:
@@ -158,19 +151,12 @@ class PoseEvaluator:
             image_counts: count of each image in each resample (n_resamples, images).
         """
         with np.errstate(invalid="ignore"):
-            recalls = (
-                image_counts
-                @ self._recalled.sum(axis=0)
-                / (image_counts @ self._n_instances.sum(axis=0))[:, None]
-            )
+            n_instances = image_counts @ self._n_instances.sum(axis=0)
+            recalls = image_counts @ self._recalled.sum(axis=0) / n_instances[:, None]
         return dict(zip(self.metric_names, recalls.T, strict=True))
 
     def compute_object_scores(self, image_counts: NDArray[np.int64]) -> Floats:
-        """Return the metrics of each object (objects, n_resamples, metrics).
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return the metrics of each object (objects, n_resamples, metrics)."""
         with np.errstate(invalid="ignore"):
             recalled = np.einsum("di,oim->odm", image_counts, self._recalled)
             return np.asarray(recalled / (self._n_instances @ image_counts.T)[..., None])
@@ -187,24 +173,16 @@ def evaluate_poses(
     evaluator = PoseEvaluator(matches, units)
     resampled = units.sample_image_counts(n_resamples, rng)
     counts = np.concatenate([np.ones_like(resampled[:1]), resampled])
-    object_scores, scores = (
-        evaluator.compute_object_scores(counts),
-        evaluator.compute_scores(counts),
-    )
+    object_scores = evaluator.compute_object_scores(counts)
     is_defined = np.isfinite(object_scores)
-    mean = np.where(is_defined, object_scores, 0).sum(axis=0) / np.maximum(
-        is_defined.sum(axis=0), 1
-    )
+    mean = np.where(is_defined, object_scores, 0).sum(axis=0)
+    mean /= np.maximum(is_defined.sum(axis=0), 1)
+    names = evaluator.metric_names
+    objects = zip(evaluator.object_names, object_scores, strict=True)
     return PoseMetrics(
-        all={
-            name: bootstrap_estimate(float(column[0]), column[1:])
-            for name, column in scores.items()
-        },
-        mean=_bootstrap_estimates(evaluator.metric_names, mean),
-        objects={
-            n: _bootstrap_estimates(evaluator.metric_names, row)
-            for n, row in zip(evaluator.object_names, object_scores, strict=True)
-        },
+        all=_bootstrap_estimates(evaluator.compute_scores(counts)),
+        mean=_bootstrap_estimates(dict(zip(names, mean.T, strict=True))),
+        objects={n: _bootstrap_estimates(dict(zip(names, o.T, strict=True))) for n, o in objects},
         instances=evaluator.instances,
         images=units.n_images,
         intervals_over=units.describe(),
@@ -213,11 +191,8 @@ def evaluate_poses(
 
 def match_pose_target(target: PoseTarget) -> PoseMatches:
     """Return the matches and recalls of an object's instances in an image."""
-    model, true_poses, estimates = (
-        target.model,
-        target.true_poses,
-        target.estimated_poses[: len(target.true_poses)],
-    )
+    model, true_poses = target.model, target.true_poses
+    estimates = target.estimated_poses[: len(true_poses)]
 
     def compute_errors(compute_error: Any, *arguments: Any) -> Floats:
         table = [
@@ -274,14 +249,10 @@ def match_poses(errors: Floats, threshold: float) -> Floats:
 
 def _compute_recall(errors: Floats, thresholds: Floats) -> Floats:
     """Return the fraction of thresholds (m,) that each instance's error stays below."""
-    return np.asarray(
-        np.mean([np.isfinite(match_poses(errors, limit)) for limit in thresholds], axis=0)
-    )
+    is_recalled = [np.isfinite(match_poses(errors, limit)) for limit in thresholds]
+    return np.asarray(np.mean(is_recalled, axis=0))
 
 
-def _bootstrap_estimates(metric_names: Sequence[str], values: Floats) -> dict[str, Estimate]:
-    """Return estimates of values (1 + n_resamples, metrics), the first row over all images."""
-    return {
-        metric: bootstrap_estimate(float(column[0]), column[1:])
-        for metric, column in zip(metric_names, values.T, strict=True)
-    }
+def _bootstrap_estimates(scores: Mapping[str, Floats]) -> dict[str, Estimate]:
+    """Return estimates of scores (1 + n_resamples,), the first one over all images."""
+    return {n: bootstrap_estimate(float(values[0]), values[1:]) for n, values in scores.items()}

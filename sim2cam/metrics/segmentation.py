@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
 from sim2cam.geometry.run_length import RleMask
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, estimates_to_json
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
 from sim2cam.metrics.detection import (
     N_RESAMPLES,
     LabelledDataset,
@@ -70,12 +70,7 @@ class SegmentationMetrics:
 
     def to_json(self) -> dict[str, Any]:
         """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the count."""
-        return {
-            "miou": self.miou.to_json(),
-            "background_iou": self.background_iou.to_json() if self.background_iou else None,
-            "category_iou": estimates_to_json(self.category_iou),
-            "images": self.images,
-        }
+        return fields_to_json(self)
 
 
 def count_pixel_confusions(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
 from sim2cam.metrics.error_analysis import DetectionOutcome
 from sim2cam.metrics.resampling import ResamplingUnits
 
@@ -59,15 +59,7 @@ class Slice:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {
-            "attribute": self.attribute,
-            "value": self.value,
-            "objects": self.objects,
-            "recall": self.recall.to_json(),
-            "confusion_rate": self.confusion_rate,
-            "localisation_rate": self.localisation_rate,
-            "miss_rate": self.miss_rate,
-        }
+        return fields_to_json(self)
 
 
 def compute_slices(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from sim2cam.errors import UsageError
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, sample_bootstrap_counts
+from sim2cam.metrics.bootstrap import bootstrap_estimate, fields_to_json, sample_bootstrap_counts
 
 Floats = NDArray[np.float64]
 
@@ -42,8 +42,7 @@ class TwoSampleDistance:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        estimate = Estimate(self.value, self.ci95).to_json()
-        return {**estimate, "p_value": self.p_value, "null_mean": self.null_mean}
+        return fields_to_json(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +89,7 @@ class DomainGap:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {
-            name: getattr(self, name).to_json() for name in ("auc", "mmd", "sliced_wasserstein")
-        }
+        return fields_to_json(self)
 
 
 def measure_domain_gap(first: Floats, second: Floats, rng: np.random.Generator) -> DomainGap:

@@ -9,12 +9,8 @@ from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.metrics.detection import DetectedKeypoint, Detection, is_ignored
-from sim2cam.metrics.keypoints import (
-    DEFAULT_SIGMA,
-    PERSON_SIGMAS,
-    evaluate_keypoints,
-    match_keypoints,
-)
+from sim2cam.metrics.instances import compute_shape_metrics
+from sim2cam.metrics.keypoints import DEFAULT_SIGMA, PERSON_SIGMAS, match_keypoints
 
 NAMES = {"person": tuple(PERSON_SIGMAS), "mug": ("rim", "handle", "foot"), "ball": ()}
 
@@ -103,7 +99,7 @@ def check_values(case, pycoco_precision, same_as_pycoco):
     expected = {name: precision for name, precision in named.items() if precision[0] > -1}
     once = np.ones((1, len(dataset.samples)), np.int64)
     ours = match_keypoints(dataset, predictions).compute_scores(once)
-    score = evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), n_resamples=5)
+    score = scored(dataset, predictions)
     same_as_pycoco(ours, score, expected)
     return score
 
@@ -143,7 +139,8 @@ PLACES = [(10.0, 5.0), (35.0, 20.0), (12.0, 38.0)]
 
 
 def scored(dataset, predictions):
-    return evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), n_resamples=5)
+    evaluator = match_keypoints(dataset, predictions)
+    return compute_shape_metrics(evaluator, rng=np.random.default_rng(0), n_resamples=5)
 
 
 def test_what_is_not_labelled_may_lie_anywhere_and_what_is_hidden_may_not():

@@ -11,7 +11,8 @@ from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.detection import Detection, is_ignored
-from sim2cam.metrics.masks import evaluate_masks, match_masks
+from sim2cam.metrics.instances import compute_shape_metrics
+from sim2cam.metrics.masks import match_masks
 
 CATEGORIES = ("a", "b", "c")
 SIZE = (60, 80)
@@ -92,6 +93,11 @@ def pycoco(pycoco_precision, dataset, predictions, masks):
     return pycoco_precision("segm", images, truth, results, categories=len(CATEGORIES))
 
 
+def scored(*case):
+    rng = np.random.default_rng(0)
+    return compute_shape_metrics(match_masks(*case), rng=rng, n_resamples=5)
+
+
 def check_values(case, pycoco_precision, same_as_pycoco):
     """Compares what is reported, and what resamples are made of, with what pycocotools says."""
     dataset, predictions, masks = case
@@ -99,7 +105,7 @@ def check_values(case, pycoco_precision, same_as_pycoco):
     expected = {name: precision for name, precision in by_category if precision[0] > -1}
     once = np.ones((1, len(dataset.samples)), np.int64)
     ours = match_masks(dataset, predictions, masks).compute_scores(once)
-    score = evaluate_masks(dataset, predictions, masks, rng=np.random.default_rng(0), n_resamples=5)
+    score = scored(dataset, predictions, masks)
     same_as_pycoco(ours, score, expected)
     return score
 
@@ -139,10 +145,8 @@ def test_masks_count_and_boxes_do_not():
         (replace(right, mask=whole_box), 1.0, 0.5),  # this disc is 0.72 of its box
     ):
         masks = {"x": [RleMask.from_mask(mask)]}
-        score = evaluate_masks(
-            dataset, {"x": (found,)}, masks, rng=np.random.default_rng(0), n_resamples=5
-        )
+        score = scored(dataset, {"x": (found,)}, masks)
         assert (score.ap50.value, score.ap.value) == pytest.approx((ap50, ap))
     with pytest.raises(InputError) as caught:
-        evaluate_masks(dataset, {"x": (right,)}, {"x": [None]}, rng=np.random.default_rng(0))
+        scored(dataset, {"x": (right,)}, {"x": [None]})
     assert str(caught.value) == "set: no labelled mask to score against. Add mask labels."
