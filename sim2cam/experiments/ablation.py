@@ -289,36 +289,29 @@ def _train_job(job: TrainingJob) -> AnyDetector:
     variant, run_dir = job.variant, job.work_dir / _RUNS_FOLDER / job.name
     adapt = None if variant.alignment is None else AdaptationConfig(variant.alignment)
     config = replace(job.config, seed=job.seed, fine_tuning=None, adapt=adapt)
-    tuning_steps = (
-        max(1, round(FINE_TUNING_SHARE * config.steps)) if variant.fine_tuning_data else 0
-    )
-    if variant.fine_tuning_data and PSEUDO_LABELLED not in variant.fine_tuning_data:
+    tuning_data, tuning_steps = variant.fine_tuning_data, 0
+    if tuning_data:
+        tuning_steps = max(1, round(FINE_TUNING_SHARE * config.steps))
+    if tuning_data and PSEUDO_LABELLED not in tuning_data:
         # refuses unusable fine-tuning data before the first phase
-        make_training_setup(
-            _load_datasets(variant.fine_tuning_data, job), config, NO_AUXILIARY_DATA
-        )
+        make_training_setup(_load_datasets(tuning_data, job), config, NO_AUXILIARY_DATA)
     auxiliary_data = (
         NO_AUXILIARY_DATA if adapt is None else AuxiliaryData(target_images=job.captures.style)
     )
     detector = train_detector(
         _load_datasets(variant.data, job),
         replace(config, steps=max(1, config.steps - tuning_steps)),
-        run_dir,
-        auxiliary_data=auxiliary_data,
-        resume=True,
-        device=job.device,
-    )
-    if not variant.fine_tuning_data:
+        run_dir, auxiliary_data=auxiliary_data, resume=True, device=job.device,
+    )  # fmt: skip
+    if not tuning_data:
         return detector
-    config = replace(config, steps=tuning_steps, fine_tuning=job.config.fine_tuning)
     return train_detector(
-        tuple((_load_dataset(name, job, detector), 1.0) for name in variant.fine_tuning_data),
-        config,
+        _load_datasets(tuning_data, job, detector),
+        replace(config, steps=tuning_steps, fine_tuning=job.config.fine_tuning),
         run_dir.with_name(f"{run_dir.name}-tuned"),
         auxiliary_data=AuxiliaryData(initial_weights=run_dir / WEIGHTS),
-        resume=True,
-        device=job.device,
-    )
+        resume=True, device=job.device,
+    )  # fmt: skip
 
 
 def list_pending_jobs(
@@ -333,18 +326,12 @@ def list_pending_jobs(
     """Return the jobs without predictions, all variants of one seed before the next seed."""
     jobs = [
         TrainingJob(
-            variant,
-            seed,
-            plan.config,
-            work_dir,
-            captures,
-            locate_result(results_dir, variant, seed),
-            threads,
-            device,
+            variant, seed, plan.config, work_dir, captures,
+            locate_result(results_dir, variant, seed), threads, device,
         )
         for seed in plan.seeds
         for variant in plan.variants
-    ]
+    ]  # fmt: skip
     return [job for job in jobs if not job.result_path.is_file()]
 
 
@@ -452,17 +439,11 @@ def _digest_captures(captures: RealImageSplits) -> dict[str, str]:
     """Return a digest of each split; labels count only where a training reads them."""
     labelled = {"dev": captures.dev, "train": captures.train}
     unlabelled = {"style": captures.style, "test": captures.test}
-    return {
-        **{
-            name: build_image_set_record(split, compute_image_digests(split)).digest
-            for name, split in unlabelled.items()
-        },
-        **{
-            name: compute_dataset_digest(split)
-            for name, split in labelled.items()
-            if split is not None
-        },
+    digests = {
+        name: build_image_set_record(split, compute_image_digests(split)).digest
+        for name, split in unlabelled.items()
     }
+    return digests | {n: compute_dataset_digest(s) for n, s in labelled.items() if s is not None}
 
 
 def _check_budget(budget: dict[str, Any], path: Path) -> None:
@@ -479,24 +460,16 @@ def _check_budget(budget: dict[str, Any], path: Path) -> None:
         problem = f"{key} was {old_budget.get(key)}, not {value}"
         if key == "captures":
             old_digests = old_budget.get(key, {})
-            changed = [
-                name for name in (*value, *old_digests) if old_digests.get(name) != value.get(name)
-            ]
-            problem = f"the real images changed (split {changed[0]})"
+            changed = (n for n in (*value, *old_digests) if old_digests.get(n) != value.get(n))
+            problem = f"the real images changed (split {next(changed)})"
         raise OutputError(path, f"{problem}. Add --overwrite to start over.")
 
 
 def _render(plan: AblationPlan, recipe: str, root: Path, workers: int) -> None:
     generate(
-        load_recipe(recipe),
-        root,
-        count=plan.image_count,
-        seed=plan.data_seed,
-        workers=workers,
-        resume=True,
-        overwrite=False,
-        progress=lambda _done, _total: None,
-    )
+        load_recipe(recipe), root, count=plan.image_count, seed=plan.data_seed, workers=workers,
+        resume=True, overwrite=False, progress=lambda _done, _total: None,
+    )  # fmt: skip
 
 
 def _choose_best_transfer(
@@ -540,17 +513,10 @@ def _translate(
             captures.style, cast(ParameterFreeMethod, name), run_dir, overwrite=False
         )
     certificate = apply_transfer(
-        run_dir,
-        sim,
-        work_dir / name,
-        certification=certification,
-        seed=plan.data_seed,
-        workers=workers,
-        device=device,
-        resume=True,
-        overwrite=False,
+        run_dir, sim, work_dir / name, certification=certification, seed=plan.data_seed,
+        workers=workers, device=device, resume=True, overwrite=False,
         progress=lambda _done, _total: None,
-    )
+    )  # fmt: skip
     return len(certificate.images) if is_published(name) else certificate.accepted_count
 
 
@@ -562,12 +528,9 @@ def _select_training(name: str, options: AdaptOptions) -> TranslationConfig | No
         config = replace(reference, steps=int(steps)) if steps else reference
         return cast(ReferenceMethod, method), config
     translator = options.translator
-    trainings = {
-        TRANSLATED: translator,
-        CAMERA_TRANSLATED: translator,
-        RETRANSLATED: replace(translator, seed=translator.seed + 1),
-    }
-    return trainings.get(name)
+    if name == RETRANSLATED:
+        return replace(translator, seed=translator.seed + 1)
+    return translator if name in (TRANSLATED, CAMERA_TRANSLATED) else None
 
 
 def _tune_detector(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
@@ -590,10 +553,7 @@ def _select_held_out(job: TrainingJob) -> Dataset | None:
 
 
 def _calibrate_confidence(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
-    """Calibrate confidences on development images, or else on training renders.
-
-    Training renders overestimate confidences.
-    """
+    """Calibrate confidences on development images, or else on renders, which overestimate them."""
     if job.captures.dev is not None:
         return calibrate_detector(detector, job.captures.dev, "validation images")
     renders = _load_dataset(job.variant.data[0], job).take(CALIBRATION_RENDERS)
@@ -602,15 +562,14 @@ def _calibrate_confidence(detector: AnyDetector, job: TrainingJob) -> AnyDetecto
 
 def _resolve_folder(name: str, job: TrainingJob) -> str:
     """Return the folder name of a dataset."""
-    return (
-        str(read_transfer_choice(job.work_dir / CHOICE_FILE).method)
-        if name == BEST_TRANSFER
-        else name
-    )
+    choice_path = job.work_dir / CHOICE_FILE
+    return str(read_transfer_choice(choice_path).method) if name == BEST_TRANSFER else name
 
 
-def _load_datasets(names: tuple[str, ...], job: TrainingJob) -> WeightedDatasets:
-    return tuple((_load_dataset(name, job), 1.0) for name in names)
+def _load_datasets(
+    names: tuple[str, ...], job: TrainingJob, detector: AnyDetector | None = None
+) -> WeightedDatasets:
+    return tuple((_load_dataset(name, job, detector), 1.0) for name in names)
 
 
 def _load_dataset(name: str, job: TrainingJob, detector: AnyDetector | None = None) -> Dataset:

@@ -283,7 +283,7 @@ def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[
     photo_counts = {
         variant_runs.variant.name: variant_runs.variant.count_photos(photo_count)
         for variant_runs in runs
-        if _is_real_only(variant_runs.variant)
+        if all(name.startswith(REAL) for name in variant_runs.variant.data)
     }
     names = sorted(photo_counts, key=lambda name: photo_counts[name])
     equivalents: dict[str, Any] = {
@@ -295,19 +295,10 @@ def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[
         "variants": [],
     }
     if len(names) >= _MIN_POINTS:
-        curve = np.stack([means[name] for name in names])
+        curve, counts = np.stack([means[n] for n in names]), [photo_counts[n] for n in names]
         equivalents["variants"] = [
-            {
-                "variant": name,
-                **estimate_equivalent_images(
-                    [photo_counts[n] for n in names], curve, score
-                ).to_json(),
-            }
+            {"variant": name, **estimate_equivalent_images(counts, curve, score).to_json()}
             for name, score in means.items()
             if name not in photo_counts
         ]
     return equivalents
-
-
-def _is_real_only(variant: Variant) -> bool:
-    return all(name.startswith(REAL) for name in variant.data)

@@ -315,27 +315,21 @@ def write_bench_result(
         OutputError: if the file cannot be written.
     """
     ood_scores = result.reliability.ood_scores or {}
-    errors = count_errors(result.captures, result.predictions, result.threshold)
+    scored = result.captures, result.predictions, result.threshold
     content: dict[str, Any] = {
         "scores": result.scores_to_json(),
         "threshold": result.threshold,
         "reliability": result.reliability.to_json(),
-        SELECTION_SCORES: None if result.selection is None else result.selection.to_json(),
+        SELECTION_SCORES: result.selection and result.selection.to_json(),
         "slices": [s.to_json() for s in slices],
         "warnings": list(warnings),
-        "categories": [
-            asdict(counts)
-            for counts in count_category_errors(
-                result.captures, result.predictions, result.threshold
-            )
-        ],
+        "categories": [asdict(counts) for counts in count_category_errors(*scored)],
         "images": [
-            asdict(counts) | {"ood_score": ood_scores.get(counts.name)} for counts in errors
+            asdict(counts) | {"ood_score": ood_scores.get(counts.name)}
+            for counts in count_errors(*scored)
         ],
         LABEL_MAPPING: label_mapping_to_json(result.label_mapping),
-        PIXEL_CONFUSIONS: None
-        if result.pixel_confusions is None
-        else result.pixel_confusions.to_json(),
+        PIXEL_CONFUSIONS: result.pixel_confusions and result.pixel_confusions.to_json(),
         DIGESTS: compute_file_digests(result.captures),
         DETECTIONS: predictions_to_json(result.predictions),
     }

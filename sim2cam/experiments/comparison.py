@@ -83,11 +83,8 @@ class Comparisons:
             for kind, comparisons in self.kinds.items()
         }
         first, *others = kinds
-        return {
-            **kinds[first],
-            **{kind: kinds[kind] for kind in others},
-            "intervals_over": self.intervals_over,
-        }
+        nested = {kind: kinds[kind] for kind in others}
+        return {**kinds[first], **nested, "intervals_over": self.intervals_over}
 
 
 class _RunPair(NamedTuple):
@@ -153,9 +150,7 @@ def compare_predictions(
     def pair_runs(
         metrics: Collection[str], match_run: Callable[[LoadedPredictions], Evaluator]
     ) -> _RunPair:
-        return _RunPair(
-            metrics, [match_run(run) for run in first], [match_run(run) for run in second]
-        )
+        return _RunPair(metrics, [*map(match_run, first)], [*map(match_run, second)])
 
     kinds = {
         "boxes": pair_runs(BOX_METRICS, lambda run: DetectionEvaluator(shared, run.detections))
@@ -219,11 +214,7 @@ def _pair_pose_runs(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluat
 
 
 def _has_output(predictions: LoadedPredictions, attribute: str) -> bool:
-    return any(
-        getattr(detection, attribute)
-        for detections in predictions.detections.values()
-        for detection in detections
-    )
+    return any(getattr(d, attribute) for image in predictions.detections.values() for d in image)
 
 
 def _match_pixels(
@@ -254,14 +245,10 @@ def _compare_pairs(kinds: Mapping[str, _RunPair]) -> Comparisons:
             estimate_seed_mean(ours), estimate_seed_mean(theirs), difference, p
         )
     units = {
-        kind: describe_units_and_runs(pair.first[0].units, _count_fewest_runs(pair))
+        kind: describe_units_and_runs(pair.first[0].units, min(len(pair.first), len(pair.second)))
         for kind, pair in kinds.items()
     }
     description = next(iter(units.values()))
     if POSES_KEY in units and units[POSES_KEY] != description:
         description = f"{description}; for poses over {units[POSES_KEY]}"
     return Comparisons(comparisons, description)
-
-
-def _count_fewest_runs(pair: _RunPair) -> int:
-    return min(len(pair.first), len(pair.second))

@@ -230,10 +230,8 @@ def _write_result(
                 f"{len(certificate.rejected_images)} of {len(certificate.images)} translated images failed "
                 "the certificate and were excluded; adapted/certificate.json has the reasons."
             )
-        notes += [
-            f"Translator: {warning}"
-            for warning in read_training_outcome(root / "translator").warnings
-        ]
+        warnings = read_training_outcome(root / "translator").warnings
+        notes += [f"Translator: {warning}" for warning in warnings]
     image_count, _ = _select_image_counts()
     if image_count < IMAGE_COUNT:
         notes.append(

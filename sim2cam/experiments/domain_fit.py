@@ -232,7 +232,8 @@ def fit_domain(
         if problem.ranges
         else ()
     )
-    changed = problem.build_distributions(_select_best_parameters(trials)) if trials else {}
+    best = min(trials, key=lambda trial: trial.cost, default=None)
+    changed = problem.build_distributions(best.parameters) if best else {}
 
     def measure_held_out(evaluated_domain: Domain) -> HeldOutGap:
         renders = sample_features(
@@ -279,12 +280,9 @@ def fit_recipe(
     )
     digest = hashlib.sha256(np.ascontiguousarray(real_features).tobytes()).hexdigest()[:16]
     settings = {
-        "recipe": small.digest()[:16],
-        "captures": digest,
-        "seed": options.seed,
-        "count": options.count,
-        "factors": list(options.factors),
-    }
+        "recipe": small.digest()[:16], "captures": digest, "seed": options.seed,
+        "count": options.count, "factors": list(options.factors),
+    }  # fmt: skip
     return fit_domain(
         recipe.domain, real_features, sample_features, root, options, settings, progress
     )
@@ -345,16 +343,8 @@ def _select_searchable(
     ranges: Sequence[FactorRange], estimates: Sequence[FactorEstimate]
 ) -> tuple[tuple[FactorRange, ...], tuple[FactorEstimate, ...]]:
     """Return the ranges and estimates of the factors that can be estimated."""
-    searchable = [
-        (factor_range, estimate)
-        for factor_range, estimate in zip(ranges, estimates, strict=True)
-        if estimate.interval is not None
-    ]
-    return tuple(r for r, _ in searchable), tuple(e for _, e in searchable)
-
-
-def _select_best_parameters(trials: Sequence[Trial]) -> Mapping[str, float]:
-    return min(trials, key=lambda trial: trial.cost).parameters
+    pairs = [(r, e) for r, e in zip(ranges, estimates, strict=True) if e.interval is not None]
+    return tuple(r for r, _ in pairs), tuple(e for _, e in pairs)
 
 
 def _run_trials(
@@ -424,14 +414,10 @@ def _measure_gap(
 def _summarize_range(
     factor_range: FactorRange, estimate: FactorEstimate, fitted: Distribution | None
 ) -> FittedRange:
-    interval = (
-        None
-        if estimate.interval is None
-        else (
-            factor_range.from_position(estimate.interval[0]),
-            factor_range.from_position(estimate.interval[1]),
-        )
-    )
+    interval = None
+    if estimate.interval is not None:
+        low, high = map(factor_range.from_position, estimate.interval)
+        interval = low, high
     original = factor_range.distribution
     result: Any = original if fitted is None else fitted
     return FittedRange(
@@ -443,19 +429,12 @@ def _summarize_range(
 def _shrink_recipe(recipe: Recipe) -> Recipe:
     width = min(FEATURE_WIDTH_PX, recipe.render.width)
     height = round(recipe.render.height * width / recipe.render.width)
-    return replace(
-        recipe,
-        render=replace(
-            recipe.render, width=width, height=height, views=1, channels=(), sequence=None
-        ),
-    )
+    render = replace(recipe.render, width=width, height=height, views=1, channels=(), sequence=None)
+    return replace(recipe, render=render)
 
 
 def _select_coarse_features(features: Floats, options: FitOptions) -> Floats:
     """Return the features that small images determine; all features of a detector."""
     if options.weights is not None:
         return features
-    columns: Sequence[int] = np.concatenate(
-        [select_statistics("color"), select_statistics("structure")]
-    ).tolist()
-    return features[:, columns]
+    return features[:, [*select_statistics("color"), *select_statistics("structure")]]

@@ -170,11 +170,9 @@ def extract_real_features(captures: Dataset, width: int, featurizer: Featurizer)
 
 def select_featurizer(weights: Path | None) -> Featurizer:
     """Return a featurizer: the backbone of a detector, or image statistics without weights."""
-    return (
-        compute_image_statistics
-        if weights is None
-        else partial(_extract_backbone_features, weights)
-    )
+    if weights is None:
+        return compute_image_statistics
+    return partial(_extract_backbone_features, weights)
 
 
 def extract_render_features(
@@ -198,9 +196,8 @@ def extract_render_features(
     Raises:
         SceneError: if a scene does not come to rest.
     """
-    text = replace(
-        recipe, render=replace(recipe.render, views=1, channels=(), sequence=None)
-    ).to_json()
+    stills = replace(recipe.render, views=1, channels=(), sequence=None)
+    text = replace(recipe, render=stills).to_json()
     units = [
         FeatureUnit(text, seed, i, stage_sets, featurizer, i < keep_count) for i in range(count)
     ]
