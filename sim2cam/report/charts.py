@@ -228,10 +228,9 @@ def build_interval_chart(
     frame = PlotArea(
         left, _TOP, right, bottom, bottom + _BOTTOM / 2 + 4, x_ticks=axis.make_ticks(left, right)
     )
+    sign = "+" if is_signed else ""
     rows = tuple(
-        _build_interval_row(
-            r, _TOP + _INTERVAL_ROW_HEIGHT * (index + 0.72), axis, frame, "+" if is_signed else ""
-        )
+        _build_interval_row(r, _TOP + _INTERVAL_ROW_HEIGHT * (index + 0.72), axis, frame, sign)
         for index, r in enumerate(marks)
     )
     return IntervalChart(title, frame, rows, axis.place(0.0, left, right) if is_signed else None)
@@ -291,26 +290,15 @@ def build_bar_chart(
     """Build a horizontal bar for each count, with the expected count in parentheses."""
     expected_texts = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
     largest = max([*counts.values(), 1])
-    frame = PlotArea(
-        _BAR_LEFT,
-        0.0,
-        WIDTH - _BAR_RIGHT,
-        _BAR_ROW_HEIGHT * len(counts),
-        _BAR_ROW_HEIGHT * len(counts),
-    )
+    height = _BAR_ROW_HEIGHT * len(counts)
+    frame = PlotArea(_BAR_LEFT, 0.0, WIDTH - _BAR_RIGHT, height, height)
+    width = frame.right - frame.left
+    rows = zip(counts.items(), expected_texts, strict=True)
     bars = tuple(
-        Bar(
-            label,
-            f"{count}{text}",
-            frame.left,
-            _BAR_ROW_HEIGHT * index + 4,
-            (frame.right - frame.left) * count / largest,
-            _BAR_ROW_HEIGHT - 8,
-        )
-        for index, ((label, count), text) in enumerate(
-            zip(counts.items(), expected_texts, strict=True)
-        )
-    )
+        Bar(label, f"{count}{text}", frame.left, _BAR_ROW_HEIGHT * index + 4,
+            width * count / largest, _BAR_ROW_HEIGHT - 8)
+        for index, ((label, count), text) in enumerate(rows)
+    )  # fmt: skip
     return BarChart(title, frame, bars)
 
 
@@ -377,16 +365,9 @@ def build_histogram(
 def _build_plot_area(x_axis: Axis, y_axis: Axis, *, x_label: str, y_label: str) -> PlotArea:
     right, bottom = WIDTH - _RIGHT, _TOP + _PLOT_HEIGHT
     return PlotArea(
-        left=_LEFT,
-        top=_TOP,
-        right=right,
-        bottom=bottom,
-        height=bottom + _BOTTOM,
-        x_ticks=x_axis.make_ticks(_LEFT, right),
-        y_ticks=y_axis.make_ticks(bottom, _TOP),
-        x_label=x_label,
-        y_label=y_label,
-    )
+        _LEFT, _TOP, right, bottom, bottom + _BOTTOM, x_axis.make_ticks(_LEFT, right),
+        y_axis.make_ticks(bottom, _TOP), x_label, y_label,
+    )  # fmt: skip
 
 
 def _build_interval_row(
@@ -405,14 +386,10 @@ def _build_interval_row(
     has_interval = math.isfinite(low + high)
     interval = f" ({low:{sign}.3f} to {high:{sign}.3f})" if has_interval else ""
     return IntervalRow(
-        mark.label,
-        f"{mark.value:{sign}.3f}{interval}",
-        y,
-        colour,
-        place(mark.value),
+        mark.label, f"{mark.value:{sign}.3f}{interval}", y, colour, place(mark.value),
         (place(low), place(high)) if has_interval else None,
         tuple(place(dot) for dot in mark.runs if math.isfinite(dot)),
-    )
+    )  # fmt: skip
 
 
 def _keep_finite(steps: Sequence[float], values: Sequence[float]) -> NDArray[np.float64]:

@@ -103,11 +103,8 @@ def _rank_errors(errors: ImageErrors) -> tuple[int, int, str]:
 
 def _select_evenly(dataset: Dataset, count: int) -> list[Sample]:
     sample_count = len(dataset.samples)
-    return (
-        [dataset.samples[i * sample_count // count] for i in range(count)]
-        if sample_count > count
-        else [*dataset.samples]
-    )
+    shown = min(count, sample_count)
+    return [dataset.samples[i * sample_count // shown] for i in range(shown)]
 
 
 def _read_rgb(sample: Sample | None) -> Rgb | None:
