@@ -44,12 +44,12 @@ class VariantResult:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class VariantComparison:
+class VariantComparison(BaseModel):
     """Planned comparison of two variants on the same images.
 
     Attributes:
-        difference: Score of the first minus that of the second.
+        value: Score of the first minus that of the second.
+        ci95: Its 95 % interval.
         p_holm: p-value, Holm-corrected over all comparisons by this metric.
         min_detectable_effect: Smallest difference that this number of images detects with 80 % power;
             None if the difference is the same on every resample.
@@ -57,8 +57,9 @@ class VariantComparison:
 
     first: str
     second: str
-    metric: str
-    difference: Estimate
+    metric: Literal["ap", "ap50", "ap75", "agnostic_ap50"]
+    value: float
+    ci95: tuple[float, float]
     p_holm: float
     min_detectable_effect: float | None
 
@@ -70,7 +71,7 @@ class VariantComparison:
     @property
     def is_identical(self) -> bool:
         """Whether both variants score the same on every resample."""
-        return self.min_detectable_effect is None and not self.difference.value
+        return self.min_detectable_effect is None and not self.value
 
 
 @dataclass(frozen=True)
@@ -117,17 +118,7 @@ def read_ablation(path: Path) -> AblationResults:
             results.get(name, VariantResult(name, 0, {}, {}, reasons.get(name, "")))
             for name in names
         ),
-        comparisons=tuple(
-            VariantComparison(
-                c.first,
-                c.second,
-                c.metric,
-                Estimate(c.value, c.ci95),
-                c.p_holm,
-                c.min_detectable_effect,
-            )
-            for c in content.comparisons
-        ),
+        comparisons=tuple(content.comparisons),
         learning_curve={
             p.labelled_images: Estimate(p.value, p.ci95)
             for p in sorted(content.equivalents.curve, key=lambda p: p.labelled_images)
@@ -167,26 +158,13 @@ def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> P
     )
 
 
-class _ScoreRecord(BaseModel):
-    value: float
-    ci95: tuple[float, float]
-
-
 class _VariantRecord(BaseModel):
     name: str
     seeds: list[dict[str, Any]]
-    ap: _ScoreRecord | None = None
-    ap50: _ScoreRecord | None = None
-    ap75: _ScoreRecord | None = None
-    agnostic_ap50: _ScoreRecord | None = None
-
-
-class _ComparisonRecord(_ScoreRecord):
-    first: str
-    second: str
-    metric: Literal["ap", "ap50", "ap75", "agnostic_ap50"]
-    p_holm: float
-    min_detectable_effect: float | None
+    ap: Estimate | None = None
+    ap50: Estimate | None = None
+    ap75: Estimate | None = None
+    agnostic_ap50: Estimate | None = None
 
 
 class _SkippedRecord(BaseModel):
@@ -199,8 +177,10 @@ class _EquivalentRecord(BaseModel):
     summary: str
 
 
-class _CurvePointRecord(_ScoreRecord):
+class _CurvePointRecord(BaseModel):
     labelled_images: int = Field(gt=0)
+    value: float
+    ci95: tuple[float, float]
 
 
 class _EquivalentsRecord(BaseModel):
@@ -213,15 +193,14 @@ class _AblationRecord(BaseModel):
     planned: list[str] = []
     variants: list[_VariantRecord]
     not_run: list[_SkippedRecord] = []
-    comparisons: list[_ComparisonRecord] = []
+    comparisons: list[VariantComparison] = []
     equivalents: _EquivalentsRecord = _EquivalentsRecord()
     notes: list[str] = []
     warnings: list[str] = []
 
 
 def _build_variant(record: _VariantRecord) -> VariantResult:
-    records = {metric: getattr(record, metric) for metric in METRIC_TITLES}
-    scores = {m: Estimate(s.value, s.ci95) for m, s in records.items() if s is not None}
+    scores = {m: score for m in METRIC_TITLES if (score := getattr(record, m)) is not None}
     runs = {m: tuple(float(seed[m]) for seed in record.seeds if m in seed) for m in scores}
     return VariantResult(record.name, len(record.seeds), scores, runs)
 
@@ -249,10 +228,7 @@ def _plot_learning_curve(results: AblationResults) -> CurveChart:
 def _plot_differences(metric: str, comparisons: Sequence[VariantComparison]) -> IntervalChart:
     ranges = [
         IntervalMark(
-            f"{c.first} − {c.second}",
-            c.difference.value,
-            c.difference.ci95,
-            colour=0 if c.is_significant else _GREY_COLOUR,
+            f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else _GREY_COLOUR
         )
         for c in comparisons
     ]
