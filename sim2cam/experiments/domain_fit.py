@@ -18,8 +18,6 @@ from sim2cam.errors import SceneError, UsageError
 from sim2cam.experiments.domain_gap import (
     ImageFeatures,
     Progress,
-    Rgb,
-    StageGap,
     extract_real_features,
     extract_render_features,
     measure_stage_gaps,
@@ -28,11 +26,11 @@ from sim2cam.experiments.domain_gap import (
 from sim2cam.experiments.factor_estimates import FactorEstimate, estimate_factors
 from sim2cam.experiments.search import Trial, open_study, search
 from sim2cam.files import write_bytes
-from sim2cam.metrics.coverage import Coverage, measure_coverage
+from sim2cam.metrics.coverage import measure_coverage
+from sim2cam.metrics.gaps import HeldOutGap, StageGap
 from sim2cam.metrics.image_statistics import select_statistics
 from sim2cam.metrics.two_sample import (
     MIN_IMAGES,
-    DomainGap,
     FeatureScaler,
     compute_sliced_wasserstein,
     fit_feature_scaler,
@@ -107,24 +105,6 @@ class FittedRange:
             "before": self.before,
             "after": self.after,
         }
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOutGap:
-    """Domain gap between renders and held-out real images.
-
-    Attributes:
-        coverage: coverage of the real images.
-        images: some renders (h, w, 3).
-    """
-
-    gap: DomainGap
-    coverage: Coverage
-    images: tuple[Rgb, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the measures as JSON values."""
-        return {**self.gap.to_json(), "coverage": self.coverage.to_json()}
 
 
 @dataclass(frozen=True, eq=False)

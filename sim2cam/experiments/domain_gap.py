@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import cv2
 import numpy as np
@@ -17,6 +17,7 @@ from sim2cam.data.sample import Dataset
 from sim2cam.engines.process_pool import map_units
 from sim2cam.errors import InputError
 from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
+from sim2cam.metrics.gaps import StageGap
 from sim2cam.metrics.image_statistics import (
     MIN_SIDE_PX,
     STATISTIC_NAMES,
@@ -25,7 +26,6 @@ from sim2cam.metrics.image_statistics import (
     select_statistics,
 )
 from sim2cam.metrics.two_sample import (
-    DomainGap,
     FeatureScaler,
     TwoSampleDistance,
     fit_feature_scaler,
@@ -70,31 +70,6 @@ class ImageFeatures:
     features: Floats
     sampled_values: tuple[Mapping[str, Value], ...] = ()
     images: tuple[Rgb, ...] = ()
-
-
-@dataclass(frozen=True)
-class StageGap:
-    """Domain gap after a stage of image formation.
-
-    Attributes:
-        stage: last applied stage; ``RAW_RENDER`` before the first.
-        aspects: sliced Wasserstein distances of colour, structure and detail features.
-        isp_gaps: classifier AUC over the ISP features of each stage, where enough images have them.
-    """
-
-    stage: str
-    gap: DomainGap
-    aspects: Mapping[str, TwoSampleDistance]
-    isp_gaps: Mapping[str, TwoSampleDistance]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the gap as JSON values."""
-        parts = {"aspects": self.aspects, "isp_gaps": self.isp_gaps}
-        values = {
-            part: {name: distance.to_json() for name, distance in distances.items()}
-            for part, distances in parts.items()
-        }
-        return {"stage": self.stage, **self.gap.to_json(), **values}
 
 
 @dataclass(frozen=True)

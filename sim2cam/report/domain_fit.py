@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim2cam.metrics.coverage import Coverage
-from sim2cam.metrics.two_sample import DomainGap, TwoSampleDistance
+from sim2cam.metrics.gaps import HeldOutGap, StageGap
+from sim2cam.metrics.two_sample import TwoSampleDistance
 from sim2cam.report.charts import (
     IntervalChart,
     IntervalMark,
@@ -43,25 +43,6 @@ class RangeView:
 
 
 @dataclass(frozen=True, eq=False)
-class DomainView:
-    """Domain gap, coverage and example renders of a domain."""
-
-    gap: DomainGap
-    coverage: Coverage
-    images: tuple[Rgb, ...]
-
-
-@dataclass(frozen=True)
-class GapStageView:
-    """Domain gap after an image-formation stage, also by aspect and by ISP feature."""
-
-    stage: str
-    gap: DomainGap
-    aspects: Mapping[str, TwoSampleDistance]
-    isp_gaps: Mapping[str, TwoSampleDistance]
-
-
-@dataclass(frozen=True, eq=False)
 class FitReport:
     """Content of the page of a domain fit.
 
@@ -72,12 +53,12 @@ class FitReport:
 
     name: str
     ranges: tuple[RangeView, ...]
-    before: DomainView
-    after: DomainView
+    before: HeldOutGap
+    after: HeldOutGap
     captures: tuple[Rgb, ...]
     uncovered: tuple[Rgb, ...]
     trials: Curves
-    gap_stages: tuple[GapStageView, ...]
+    gap_stages: tuple[StageGap, ...]
 
 
 def write_fit_page(report: FitReport, out: Path) -> Path:
@@ -123,7 +104,7 @@ def _plot_range(range_view: RangeView) -> IntervalChart:
     return build_interval_chart(range_view.factor, rows)
 
 
-def _plot_gap_stages(stages: Sequence[GapStageView]) -> list[IntervalChart]:
+def _plot_gap_stages(stages: Sequence[StageGap]) -> list[IntervalChart]:
     if not stages:
         return []
     charts = {
