@@ -61,11 +61,7 @@ class Reliability:
 def assess_detections(
     captures: Dataset, detections: Mapping[str, Sequence[Detection]]
 ) -> Reliability:
-    """Measure the calibration of detections.
-
-    Args:
-        detections: detections by image name, with an entry for every image.
-    """
+    """Measure the calibration of detections."""
     return Reliability(
         measure_calibration(
             collect_scored_detections(captures, detections), derive_rng(0, "calibration")

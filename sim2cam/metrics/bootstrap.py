@@ -113,7 +113,6 @@ def compute_paired_difference(
     """Return the paired difference of two values.
 
     Args:
-        first, second: values over all images.
         first_bootstrap_values, second_bootstrap_values: values on the same resamples
             (n_resamples,).
     """

@@ -78,11 +78,7 @@ class ConfidenceCalibration:
 def collect_scored_detections(
     dataset: LabelledDataset, predictions: Predictions
 ) -> ScoredDetections:
-    """Return all counted detections with their scores, matched as in COCO.
-
-    Args:
-        predictions: detections by image name, with an entry for every image.
-    """
+    """Return all counted detections with their scores, matched as in COCO."""
     rows: list[tuple[float, bool, str, int]] = []
     for category in dataset.categories:
         for image, matches in enumerate(match_category(dataset, predictions, category)):

@@ -160,6 +160,7 @@ def is_ignored(label: LabelledObject) -> bool:
 
 
 Predictions = Mapping[str, Sequence[Detection]]
+"""Detections by image name, with an entry for every image."""
 
 
 @dataclass(frozen=True)
@@ -190,18 +191,17 @@ class DetectionMetrics:
 
 
 class Evaluator(Protocol):
-    """Matched predictions that can be scored on any resample of the images."""
+    """Matched predictions that can be scored on any resample of the images.
+
+    Resamples are given by the count of each image in each of them (n_resamples, images).
+    """
 
     @property
     def units(self) -> ResamplingUnits:
         """Resampling units."""
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return scores (n_resamples,) by metric name.
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return scores (n_resamples,) by metric name."""
 
 
 class DetectionEvaluator:
@@ -222,11 +222,7 @@ class DetectionEvaluator:
         self._agnostic = CategoryMatches(match_category(dataset, predictions, None))
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME``, ``ap50/NAME`` (n_resamples,); NaN if undefined.
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME``, ``ap50/NAME`` (n_resamples,); NaN if undefined."""
         agnostic = self._agnostic.compute_average_precision(image_counts, [IOU_50_INDEX])
         scores = score_categories(self._categories, image_counts)
         return scores | {"agnostic_ap50": agnostic[:, 0]}
@@ -235,11 +231,7 @@ class DetectionEvaluator:
 def score_categories(
     categories: Mapping[str, CategoryMatches], image_counts: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return ``ap ap50 ap75``, ``ap/NAME`` and ``ap50/NAME`` (n_resamples,); NaN if undefined.
-
-    Args:
-        image_counts: count of each image in each resample (n_resamples, images).
-    """
+    """Return ``ap ap50 ap75``, ``ap/NAME`` and ``ap50/NAME`` (n_resamples,); NaN if undefined."""
     precision = {
         name: matches.compute_average_precision(image_counts, range(len(IOU_THRESHOLDS)))
         for name, matches in categories.items()
@@ -262,9 +254,6 @@ def evaluate_detections(
     n_resamples: int = N_RESAMPLES,
 ) -> DetectionMetrics:
     """Return detection metrics with 95 % bootstrap intervals over the units of ``group_images``.
-
-    Args:
-        predictions: detections by image name, with an entry for every image.
 
     Raises:
         InputError: as ``DetectionEvaluator`` and ``count_objects``.

@@ -70,9 +70,6 @@ def match_keypoints(dataset: LabelledDataset, predictions: Predictions) -> Shape
     Keypoints are matched by name. Categories with COCO's person keypoints use COCO's sigmas, others
     ``DEFAULT_SIGMA``.
 
-    Args:
-        predictions: detections by image name, with an entry for every image.
-
     Raises:
         InputError: as ``DetectionEvaluator``, or no keypoint is labelled, or predicted keypoints
             have other names.

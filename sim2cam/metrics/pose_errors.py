@@ -2,6 +2,8 @@
 
 Poses are matrices (4, 4) from the object's to the camera's frame, in metres. They are used as
 given: annotations whose axes are not exactly orthogonal are scored as such, as in BOP's toolkit.
+Points are surface points (n, 3), metres; symmetries are transforms (k, 4, 4) of
+``compute_symmetry_transforms``; camera matrices are those of pinhole cameras (3, 3).
 """
 
 from __future__ import annotations
@@ -46,11 +48,6 @@ def compute_mssd(
 
     The largest distance between corresponding points, minimised over symmetries (Drost et al. 2017;
     Hodan et al. 2020).
-
-    Args:
-        estimated_pose, true_pose: poses (4, 4).
-        points: surface points (n, 3), metres.
-        symmetries: result of ``compute_symmetry_transforms``.
     """
     estimated = _transform_points(points, estimated_pose)
     return min(
@@ -70,14 +67,7 @@ def compute_mspd(
     symmetries: Floats,
     camera_matrix: Floats,
 ) -> float:
-    """Return the maximum symmetry-aware projection distance, pixels; infinite if not projectable.
-
-    Args:
-        estimated_pose, true_pose: poses (4, 4).
-        points: surface points (n, 3), metres.
-        symmetries: result of ``compute_symmetry_transforms``.
-        camera_matrix: pinhole camera matrix (3, 3).
-    """
+    """Return the maximum symmetry-aware projection distance, pixels; infinite if not projectable."""
     projected = _project_points(points, estimated_pose, camera_matrix)
     errors = (
         np.linalg.norm(
@@ -89,12 +79,7 @@ def compute_mspd(
 
 
 def compute_add(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
-    """Return the average distance of corresponding points, metres (ADD; Hinterstoisser et al. 2012).
-
-    Args:
-        estimated_pose, true_pose: poses (4, 4).
-        points: surface points (n, 3), metres.
-    """
+    """Return the average distance of corresponding points, metres (ADD; Hinterstoisser et al. 2012)."""
     return float(
         np.linalg.norm(
             _transform_points(points, estimated_pose) - _transform_points(points, true_pose), axis=1
@@ -106,10 +91,6 @@ def compute_add_s(estimated_pose: Floats, true_pose: Floats, points: Floats) -> 
     """Return the average distance to the closest point, metres (ADD-S).
 
     Does not distinguish views that look alike (Hinterstoisser et al. 2012), nor some that do not.
-
-    Args:
-        estimated_pose, true_pose: poses (4, 4).
-        points: surface points (n, 3), metres.
     """
     distances, _ = cKDTree(_transform_points(points, estimated_pose)).query(
         _transform_points(points, true_pose)

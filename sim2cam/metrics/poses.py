@@ -145,11 +145,7 @@ class PoseEvaluator:
         }
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, Floats]:
-        """Return the metrics over all instances (n_resamples,) by name; NaN without instances.
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return the metrics over all instances (n_resamples,) by name; NaN without instances."""
         with np.errstate(invalid="ignore"):
             n_instances = image_counts @ self._n_instances.sum(axis=0)
             recalls = image_counts @ self._recalled.sum(axis=0) / n_instances[:, None]

@@ -151,11 +151,7 @@ class SegmentationEvaluator:
         ]
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return ``miou``, ``background_iou`` and ``iou/NAME`` of labelled classes (n_resamples,); NaN if undefined.
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return ``miou``, ``background_iou`` and ``iou/NAME`` of labelled classes (n_resamples,); NaN if undefined."""
         union = image_counts @ self._unions
         undefined = np.full(union.shape, np.nan)
         iou = np.divide(image_counts @ self._intersections, union, out=undefined, where=union > 0).T

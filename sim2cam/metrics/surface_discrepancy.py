@@ -32,7 +32,6 @@ def compute_vsd(
         scene_depth_m: depth of the scene (h, w), metres; 0 if unknown.
         true_depth_m, estimated_depth_m: depth of the object in the true and the estimated pose; 0
             outside it.
-        camera_matrix: pinhole camera matrix (3, 3).
     """
     ray_lengths = _compute_ray_lengths(scene_depth_m.shape, camera_matrix)
     scene_distance, true_distance, estimated_distance = (
@@ -65,7 +64,6 @@ def rasterize_depth(
     Args:
         triangles: corners (n, 3, 3) in the object's frame, metres.
         pose: pose (4, 4) of the object in the camera's frame.
-        camera_matrix: pinhole camera matrix (3, 3).
         width, height: image size, pixels.
     """
     corners = triangles @ pose[:3, :3].T + pose[:3, 3]

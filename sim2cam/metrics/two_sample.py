@@ -1,4 +1,8 @@
-"""Two-sample distances between sets of feature vectors: MMD, sliced Wasserstein, classifier AUC."""
+"""Two-sample distances between sets of feature vectors: MMD, sliced Wasserstein, classifier AUC.
+
+Sets are arrays (n, d) and (m, d) of ``MIN_IMAGES`` or more finite vectors with the same features;
+others raise ``UsageError``.
+"""
 
 from __future__ import annotations
 
@@ -97,9 +101,6 @@ def measure_domain_gap(first: Floats, second: Floats, rng: np.random.Generator) 
 
     Args:
         first, second: standardised feature vectors.
-
-    Raises:
-        UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
     """
     measures = (measure_classifier_auc, measure_mmd, measure_sliced_wasserstein)
     return DomainGap(*(measure(first, second, rng) for measure in measures))
@@ -111,12 +112,6 @@ def measure_mmd(first: Floats, second: Floats, rng: np.random.Generator) -> TwoS
     Unbiased estimate with the kernel (x.y / d + 1)^3 (Binkowski et al. 2018, "Demystifying MMD
     GANs"). Its expectation is 0 for equal distributions at any size, so values can be negative.
     Resamples leave out pairs of copies of one image.
-
-    Args:
-        first, second: feature vectors (n, d) and (m, d).
-
-    Raises:
-        UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
     """
     pooled, n = _pool_sets(first, second)
     kernel = (pooled @ pooled.T / pooled.shape[1] + 1) ** 3
@@ -134,12 +129,6 @@ def measure_sliced_wasserstein(
     The root of the mean over directions of the squared distance between the quantiles of both sets,
     in the unit of the features. Small sets bias it upwards: compare with ``null_mean``. The
     interval is the bootstrap standard error times 1.96 on either side.
-
-    Args:
-        first, second: feature vectors (n, d) and (m, d).
-
-    Raises:
-        UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
     """
     pooled, n = _pool_sets(first, second)
     projections = _project_on_directions(pooled, rng)
@@ -179,12 +168,6 @@ def measure_classifier_auc(
     distance. Images are scored by cross-validation and compared within their fold. The p-value is
     from classifiers trained on permuted labels; the interval is from resampled images with fixed
     classifiers.
-
-    Args:
-        first, second: feature vectors (n, d) and (m, d).
-
-    Raises:
-        UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
     """
     pooled, n = _pool_sets(first, second)
     pooled = fit_feature_scaler(pooled).transform(pooled)
