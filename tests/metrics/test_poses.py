@@ -50,13 +50,6 @@ def credit_of(case):
     return match_pose_target(case).recalls
 
 
-def test_the_truth_scores_one_everywhere():
-    score = evaluate(sought([at(0), at(0.2)], [at(0.2), at(0)]))
-    for row in (score.all, score.mean, score.objects["a"]):
-        assert {e.value for e in row.values()} == {1.0}
-    assert (score.instances, score.images) == ({"a": 2}, 1)
-
-
 @pytest.mark.parametrize(
     ("shift", "mssd_share", "add_share"),
     [(0.004, 1.0, 1), (0.006, 0.9, 1), (0.011, 0.8, 0), (0.0449, 0.2, 0), (0.051, 0.0, 0)],
@@ -93,11 +86,6 @@ def test_a_symmetric_object_may_be_turned():
     assert credit_of(same)["add"] == 0
     assert credit_of(same)["add_or_s"] == credit_of(same)["add_s"]
     assert credit_of(plain)["add_or_s"] == credit_of(plain)["add"]
-
-
-def test_swapped_instances_are_the_same():
-    order = credit_of(sought([at(0), at(0.3)], [at(0.3), at(0)]))
-    assert all((credit == 1).all() for credit in order.values())
 
 
 def test_a_second_estimate_of_an_instance_finds_nothing_and_takes_the_place_of_another():
