@@ -185,15 +185,10 @@ def test_against_a_computation_written_out(seed):
             truths = [at(*rng.uniform(-0.05, 0.05, 2), 1) for _ in range(rng.integers(1, 4))]
             found = [t @ at(*rng.normal(size=3) * 0.01) for t in truths if rng.random() < 0.9]
             found += [at(0.01)] * int(rng.integers(0, 2))
-            cases.append(
-                sought(truths, found, image=image, of=of, width=int(rng.choice([320, 720])))
-            )
-    kinds = {
-        "ar_mssd": [0.05 * k for k in range(1, 11)],
-        "ar_mspd": [5 * k for k in range(1, 11)],
-        "add": [0.1],
-        "add_s": [0.1],
-    }
+            width = int(rng.choice([320, 720]))
+            cases.append(sought(truths, found, image=image, of=of, width=width))
+    limits = np.arange(1, 11)
+    kinds = {"ar_mssd": 0.05 * limits, "ar_mspd": 5 * limits, "add": [0.1], "add_s": [0.1]}
     score = evaluate(*cases, images=8)
     for kind, value in written_out(cases, kinds).items():
         assert 0.05 < value < 0.95
