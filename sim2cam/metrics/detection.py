@@ -423,11 +423,19 @@ def _compute_coco_precision(
     category_ids = {
         name: 1 if categories is None else i for i, name in enumerate(dataset.categories, 1)
     }
-    truth = {
-        "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
-        "categories": [{"id": i, "name": str(i)} for i in sorted(set(category_ids.values()))],
-        "annotations": _make_coco_annotations(dataset, category_ids),
-    }
+    annotations = [
+        {
+            "image_id": i,
+            "category_id": category_ids[label.category],
+            "bbox": list(box),
+            # faster-coco-eval ignores crowds and areas above its range
+            "area": 2 * MAX_AREA if is_ignored(label) else box[2] * box[3],
+            "iscrowd": int(label.is_crowd),
+        }
+        for i, sample in enumerate(dataset.samples, 1)
+        for label in sample.objects or ()
+        for box in [xyxy_to_xywh(label.box_xyxy)]
+    ]
     results = [
         {
             "image_id": i,
@@ -438,25 +446,8 @@ def _compute_coco_precision(
         for i, sample in enumerate(dataset.samples, 1)
         for detection in predictions[sample.name]
     ]
-    return compute_coco_average_precision("bbox", truth, results, max_detections=MAX_DETECTIONS)
-
-
-def _make_coco_annotations(
-    dataset: LabelledDataset, category_ids: Mapping[str, int]
-) -> list[dict[str, Any]]:
-    annotations: list[dict[str, Any]] = []
-    for i, sample in enumerate(dataset.samples, 1):
-        for label in sample.objects or ():
-            box = xyxy_to_xywh(label.box_xyxy)
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": i,
-                    "category_id": category_ids[label.category],
-                    "bbox": list(box),
-                    # faster-coco-eval ignores crowds and areas above its range
-                    "area": 2 * MAX_AREA if is_ignored(label) else box[2] * box[3],
-                    "iscrowd": int(label.is_crowd),
-                }
-            )
-    return annotations
+    sizes = [(sample.width, sample.height) for sample in dataset.samples]
+    return compute_coco_average_precision(
+        "bbox", sizes, annotations, results, max_detections=MAX_DETECTIONS,
+        n_categories=max(category_ids.values()),
+    )  # fmt: skip

@@ -122,12 +122,9 @@ def _collect_keypoint_names(dataset: LabelledDataset) -> dict[str, tuple[str, ..
     labelled_categories = set()
     for sample in dataset.samples:
         for label in sample.objects or ():
-            names.setdefault(label.category, {}).update(
-                {point.name: None for point in label.keypoints or ()}
-            )
-            if not is_ignored(label) and any(
-                point.visibility > 0 for point in label.keypoints or ()
-            ):
+            points = label.keypoints or ()
+            names.setdefault(label.category, {}).update({point.name: None for point in points})
+            if not is_ignored(label) and any(point.visibility > 0 for point in points):
                 labelled_categories.add(label.category)
     return {c: tuple(names[c]) for c in dataset.categories if c in labelled_categories}
 
@@ -165,35 +162,23 @@ def _evaluate_category(
         ground_truth = _collect_ground_truth(
             [o for o in sample.objects or () if o.category == category], keypoint_names
         )
-        detections = [
-            detection for detection in predictions[sample.name] if detection.category == category
-        ]
+        detections = [d for d in predictions[sample.name] if d.category == category]
         detected_xy = _collect_detected_xy(detections, keypoint_names)
         scores = np.array([detection.score for detection in detections], np.float64)
         overlap = compute_oks(detected_xy, ground_truth, sigmas)
-        matches.append(
-            match_overlaps(
-                overlap, scores, ground_truth.ignored, ground_truth.crowd, MAX_KEYPOINT_DETECTIONS
-            )
-        )
-        annotations += _make_coco_annotations(ground_truth, number, len(annotations) + 1)
+        kinds = ground_truth.ignored, ground_truth.crowd
+        matches.append(match_overlaps(overlap, scores, *kinds, MAX_KEYPOINT_DETECTIONS))
+        ids = {"image_id": number, "category_id": 1}
+        annotations += [ids | label for label in _make_coco_annotations(ground_truth)]
         results += [
-            {
-                "image_id": number,
-                "category_id": 1,
-                "keypoints": _flatten_keypoints(xy, 1),
-                "score": detection.score,
-            }
+            {**ids, "keypoints": _flatten_keypoints(xy, 1), "score": detection.score}
             for xy, detection in zip(detected_xy, detections, strict=True)
         ]
-    tables = {
-        "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
-        "categories": [{"id": 1, "name": category}],
-        "annotations": annotations,
-    }
+    sizes = [(sample.width, sample.height) for sample in dataset.samples]
     precision = compute_coco_average_precision(
-        "keypoints", tables, results, max_detections=MAX_KEYPOINT_DETECTIONS, keypoint_sigmas=sigmas
-    )
+        "keypoints", sizes, annotations, results, max_detections=MAX_KEYPOINT_DETECTIONS,
+        keypoint_sigmas=sigmas,
+    )  # fmt: skip
     return CategoryResult(precision[:, 0], matches)
 
 
@@ -231,26 +216,18 @@ def _collect_detected_xy(
     return positions
 
 
-def _make_coco_annotations(
-    ground_truth: KeypointGroundTruth, image_id: int, first_id: int
-) -> list[dict[str, Any]]:
+def _make_coco_annotations(ground_truth: KeypointGroundTruth) -> list[dict[str, Any]]:
+    labelled = ground_truth.is_labelled
+    counts = np.where(ground_truth.ignored, 0, labelled.sum(axis=1))  # COCO ignores 0 keypoints
     return [
         {
-            "id": first_id + row,
-            "image_id": image_id,
-            "category_id": 1,
-            "keypoints": _flatten_keypoints(
-                ground_truth.xy_px[row], 2 * ground_truth.is_labelled[row]
-            ),
-            # COCO ignores objects with 0 keypoints
-            "num_keypoints": 0
-            if ground_truth.ignored[row]
-            else int(ground_truth.is_labelled[row].sum()),
+            "keypoints": _flatten_keypoints(ground_truth.xy_px[row], 2 * labelled[row]),
+            "num_keypoints": int(counts[row]),
             "bbox": ground_truth.boxes_xywh[row].tolist(),
             "area": float(ground_truth.areas_px[row]),
             "iscrowd": int(ground_truth.crowd[row]),
         }
-        for row in range(len(ground_truth.xy_px))
+        for row in range(len(labelled))
     ]
 
 

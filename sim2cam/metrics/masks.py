@@ -53,15 +53,13 @@ def match_masks(
 def _evaluate_category(
     dataset: LabelledDataset, predictions: Predictions, masks: GroundTruthMasks, category: str
 ) -> CategoryResult:
-    matches, images = [], []
+    matches = []
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for number, sample in enumerate(dataset.samples, 1):
         pairs = zip(sample.objects or (), masks[sample.name], strict=True)
         labels = [(label, mask) for label, mask in pairs if label.category == category]
-        detections = [
-            detection for detection in predictions[sample.name] if detection.category == category
-        ]
+        detections = [d for d in predictions[sample.name] if d.category == category]
         size = (sample.height, sample.width)
         empty = RleMask.from_runs([sample.height * sample.width], size)
         true_masks = [mask or RleMask.from_box(label.box_xyxy, size) for label, mask in labels]
@@ -71,30 +69,26 @@ def _evaluate_category(
         scores = np.array([detection.score for detection in detections], np.float64)
         overlap = compute_mask_iou(detected_masks, true_masks, crowd)
         matches.append(match_overlaps(overlap, scores, ignored, crowd))
-        images.append({"id": number, "height": sample.height, "width": sample.width})
         ids = {"image_id": number, "category_id": 1}
         annotations += [
             {
                 **ids,
-                "id": len(annotations) + row,
-                "segmentation": true_masks[row - 1].to_coco(),
+                "segmentation": true_mask.to_coco(),
                 "bbox": [0, 0, 1, 1],  # required by the format, not used
                 # faster-coco-eval ignores crowds and areas above its range
-                "area": 2 * MAX_AREA if ignored[row - 1] else label.area_px,
+                "area": 2 * MAX_AREA if is_ignored_mask else label.area_px,
                 "iscrowd": int(label.is_crowd),
             }
-            for row, (label, _) in enumerate(labels, 1)
+            for (label, _), true_mask, is_ignored_mask in zip(
+                labels, true_masks, ignored, strict=True
+            )
         ]
         results += [
             {**ids, "segmentation": mask.to_coco(), "score": detection.score}
             for mask, detection in zip(detected_masks, detections, strict=True)
         ]
-    tables = {
-        "images": images,
-        "categories": [{"id": 1, "name": category}],
-        "annotations": annotations,
-    }
+    sizes = [(sample.width, sample.height) for sample in dataset.samples]
     precision = compute_coco_average_precision(
-        "segm", tables, results, max_detections=MAX_DETECTIONS
+        "segm", sizes, annotations, results, max_detections=MAX_DETECTIONS
     )
     return CategoryResult(precision[:, 0], matches)

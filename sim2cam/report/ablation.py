@@ -129,11 +129,7 @@ def read_ablation(path: Path) -> AblationResults:
 
 
 def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> Path:
-    """Write a self-contained page and return its path.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     metrics = [m for m in METRIC_TITLES if any(m in variant.scores for variant in results.variants)]
     return write_page(
         out,

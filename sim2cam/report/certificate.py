@@ -84,7 +84,6 @@ def write_certificate_page(
 
     Raises:
         InputError: If an image cannot be read.
-        OutputError: If the file cannot be written.
     """
     accepted = [image for image in certificate.images if not image.failed_measures]
     return write_page(

@@ -124,7 +124,6 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
 
     Raises:
         InputError: If an image cannot be read.
-        OutputError: If the page cannot be written.
     """
     selected = dataset.take(limit)
     is_external = sum(1 + len(list_layers(s)) for s in selected.samples) > MAX_EMBEDDED

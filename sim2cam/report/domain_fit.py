@@ -62,11 +62,7 @@ class FitReport:
 
 
 def write_fit_page(report: FitReport, out: Path) -> Path:
-    """Write a self-contained page and return its path.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     sides = {"before": report.before, "after": report.after}
     rows = [("target images", report.captures), *((n, side.images) for n, side in sides.items())]
     return write_page(

@@ -33,11 +33,7 @@ def write_domain_page(
     images: RangeEndImages,
     out: Path,
 ) -> Path:
-    """Write a self-contained page and return its path.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     groups: dict[str, list[FactorHistogram]] = {}
     for factor in factors:
         groups.setdefault(factor.group, []).append(factor)

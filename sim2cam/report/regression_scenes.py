@@ -27,11 +27,7 @@ class ChangedScene:
 
 
 def write_regression_page(scenes: Sequence[ChangedScene], checked_count: int, out: Path) -> Path:
-    """Write a self-contained page and return its path.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     return write_page(
         out,
         "regression_scenes.html",

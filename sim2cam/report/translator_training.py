@@ -24,9 +24,6 @@ def write_samples_page(
     Args:
         strips: JPEG files of sample images by step; step 0 shows the renders.
         captures: JPEG file with examples of real images.
-
-    Raises:
-        OutputError: If the file cannot be written.
     """
     return write_page(
         out,

@@ -1,4 +1,4 @@
-"""Commands that print JSON, exact error messages, and copies of labelled images."""
+"""Commands and what they print, exact error messages, and copies of labelled images."""
 
 import json
 from contextlib import contextmanager
@@ -8,11 +8,19 @@ import pytest
 from sim2cam.cli import main
 
 
-def run_json(capsys, *arguments):
-    """Run a command with --json and return what it prints."""
-    capsys.readouterr()
-    assert main([*map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+class Cli:
+    """Runs commands and returns what they print."""
+
+    def __init__(self, capsys):
+        self._capsys = capsys
+
+    def __call__(self, *arguments, code=0):
+        self._capsys.readouterr()
+        assert main([*map(str, arguments)]) == code
+        return self._capsys.readouterr()
+
+    def json(self, *arguments):
+        return json.loads(self(*arguments, "--json").out)
 
 
 @contextmanager
