@@ -104,7 +104,6 @@ class Variant:
         data: names of the training datasets, all with the same weight.
         fine_tuning_data: names of the datasets of the fine-tuning phase, which may include
             ``PSEUDO_LABELLED``; empty without fine-tuning.
-        alignment: method of domain adaptation to the style photos; None without.
     """
 
     name: str
@@ -129,7 +128,6 @@ class AblationPlan:
 
     Attributes:
         recipe: name or path of the rendered recipe; its [adapt] section configures translations.
-        fixed_recipe: name or path of the recipe without randomization; None without.
     """
 
     variants: tuple[Variant, ...]

@@ -52,7 +52,6 @@ class VariantRuns:
     """Scores of the trainings of one variant.
 
     Attributes:
-        seed_scores: scores of each training on all images, by metric.
         means: ``average_over_seeds`` (1 + resamples,) by metric: on all images, then on resamples
             of images and seeds.
         rejected: number of rejected images by translated dataset; empty if not recorded. Images

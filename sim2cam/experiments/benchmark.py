@@ -71,13 +71,10 @@ class BenchResult:
     """Predictions of a detector on real images, and their scores.
 
     Attributes:
-        captures: labelled images with the scored categories.
         keypoints, masks, segments: metrics of keypoints, instance masks and semantic segmentation;
             None if not predicted or not labelled.
         label_mapping: mapping of the labels to the detector's categories; None if the names are the
             same.
-        pixel_confusions: pixel confusion matrices behind ``segments``; None without.
-        selection: unsupervised scores for model selection; None if not measured.
     """
 
     captures: Dataset
@@ -116,7 +113,6 @@ def bench(
     """Evaluate a detector on labelled real images.
 
     Args:
-        category_map: map from labelled categories to detector categories, where the names differ.
         ignore_unmatched: ignore objects of unknown categories instead of refusing them.
         cached_predictions: predictions by image file, used instead of running the detector.
 

@@ -45,7 +45,6 @@ class Comparison:
     """Scores of two runs on the same real images, by one metric.
 
     Attributes:
-        first, second: scores with 95 % intervals.
         difference: first minus second, on the same resamples.
         p_holm: two-sided p-value, with Holm's correction over all compared metrics.
     """
@@ -176,12 +175,7 @@ def compare_predictions(
 
 
 def compare_poses(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> Comparisons:
-    """Compare the first pose estimates with the second, over all instances.
-
-    Args:
-        first, second: runs of ``load_pose_runs``, for instance one per seed; their means are
-            compared.
-    """
+    """Compare the first pose estimates with the second, over all instances."""
     return _compare_pairs({POSES_KEY: _pair_pose_runs(first, second)})
 
 

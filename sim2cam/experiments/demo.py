@@ -96,7 +96,6 @@ def run_demo(
 
     Args:
         captures: source of ``splits``; None for the stand-in camera.
-        splits: images of ``read_demo_captures``.
 
     Raises:
         Sim2CamError: if a stage fails.

@@ -86,7 +86,6 @@ class FittedRange:
         original, fitted: distributions in recipe notation; equal if the factor cannot be estimated.
         interval: factor values that contain the real images; None if the factor cannot be
             estimated.
-        before, after: lower and upper end.
     """
 
     estimate: FactorEstimate

@@ -63,8 +63,6 @@ class ImageFeatures:
 
     Attributes:
         features: features (n, d).
-        sampled_values: sampled factors of each image, by path.
-        images: first images (h, w, 3).
     """
 
     features: Floats
@@ -74,12 +72,7 @@ class ImageFeatures:
 
 @dataclass(frozen=True)
 class FeatureUnit:
-    """A scene whose features a worker extracts.
-
-    Attributes:
-        recipe: recipe as JSON, for other processes.
-        stage_sets: sets of image-formation stages; each gives one image.
-    """
+    """A scene whose features a worker extracts."""
 
     recipe: str
     seed: int
@@ -166,7 +159,6 @@ def extract_render_features(
     Args:
         recipe: recipe; only the first camera of each scene is rendered.
         stage_sets: sets of image-formation stages, each applied to the same scenes.
-        workers: number of processes; features do not depend on it.
 
     Raises:
         SceneError: if a scene does not come to rest.

@@ -94,7 +94,6 @@ class _Regression:
     """Bayesian linear regression of a factor on features.
 
     Attributes:
-        loo_r2: leave-one-out R².
         center, mean: mean of the features (d,) and of the factor.
         spread: standard deviation of the leave-one-out errors.
         inverse_gram: inverse of the regularized Gram matrix (d, d), for the predictive variance.

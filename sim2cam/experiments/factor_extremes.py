@@ -29,11 +29,7 @@ _CHANNELS: tuple[OutputName, ...] = ("ids",)
 
 @dataclass(frozen=True, eq=False)
 class FactorImage:
-    """Render of a scene with one factor at one end of its range.
-
-    Attributes:
-        value: value in all instances of the group.
-    """
+    """Render of a scene with one factor at one end of its range."""
 
     group: str
     factor: str

@@ -121,9 +121,6 @@ def bench_poses(
 ) -> PoseBenchResult:
     """Score the pose estimates of a file.
 
-    Args:
-        results: CSV file in the format of the BOP challenge 2019.
-
     Raises:
         InputError: if a file is missing, broken or contradicts another, or the dataset has no
             target.
@@ -197,11 +194,7 @@ def match_estimates(
 
 @dataclass(frozen=True, eq=False)
 class PosePredictions:
-    """Predictions of a detector on the test part of a BOP dataset.
-
-    Attributes:
-        predictions: predictions without surfaces, by image file.
-    """
+    """Predictions of a detector on the test part of a BOP dataset."""
 
     poses: tuple[PoseEstimate, ...]
     predictions: Mapping[Path, Prediction]
@@ -219,10 +212,6 @@ def estimate_poses(
     """Estimate poses on the test part of a BOP dataset.
 
     Per image and object, as many poses are returned as there are targets, by score.
-
-    Args:
-        category_map: map from dataset categories to detector categories, where the names differ.
-        meshes: meshes as for ``estimate_pose``.
 
     Raises:
         UsageError: if the detector predicts no poses.

@@ -86,7 +86,6 @@ class CaseResult:
 
     Attributes:
         deviations: descriptions of deviations beyond the tolerances; empty if there are none.
-        mean_difference: mean absolute difference of pixel values.
     """
 
     name: str
@@ -117,8 +116,6 @@ def add_case(
     """Store the scene of a sample as a case and return the path of the case.
 
     Args:
-        sample: path ``DATASET/SAMPLE`` of a dataset folder and a sample name.
-        name: name of the case; None for dataset and sample name.
         recipe: recipe of the dataset, to find files; scenes without files need none.
 
     Raises:
@@ -146,10 +143,6 @@ def add_case(
 
 def run_cases(folder: Path, *, renew: bool = False) -> Iterator[CaseResult | BrokenCase]:
     """Render each case of a folder again and yield the results.
-
-    Args:
-        folder: folder of ``add_case``.
-        renew: replace stored images and labels that deviate.
 
     Raises:
         InputError: if the folder has no case.

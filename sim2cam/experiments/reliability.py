@@ -72,11 +72,7 @@ def assess_detections(
 def assess_detector(
     captures: Dataset, card: DetectorCard, predictions: Mapping[str, Prediction]
 ) -> Reliability:
-    """Measure the reliability of a detector on labelled images.
-
-    Args:
-        predictions: predictions by image name, with an entry for every image.
-    """
+    """Measure the reliability of a detector on labelled images."""
     scored = collect_scored_detections(
         captures, {name: prediction.detections for name, prediction in predictions.items()}
     )

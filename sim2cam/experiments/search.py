@@ -43,10 +43,6 @@ def search(
 
     Each trial depends only on the seed and the trials before it, so that a resumed or extended
     search equals an uninterrupted one.
-
-    Args:
-        study: study of ``open_study``; its finished trials are reused.
-        objective: returns the cost and metadata of parameters.
     """
     optuna = _import_optuna()
     completed = (optuna.trial.TrialState.COMPLETE,)

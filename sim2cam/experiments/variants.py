@@ -49,7 +49,6 @@ class VariantOption:
 
     Attributes:
         groups: groups of the variant, also for --variants.
-        skip_reason: reason why it cannot run; empty if it can.
     """
 
     key: str
@@ -59,11 +58,7 @@ class VariantOption:
 
 
 def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[VariantOption, ...]:
-    """Return all variants, from the smallest part of the pipeline to real images only.
-
-    Args:
-        fixed_recipe: recipe without randomization, from ``find_fixed_recipe``.
-    """
+    """Return all variants, from the smallest part of the pipeline to real images only."""
     style = len(captures.style.samples)
     no_style = "" if style else "no style photos"
     too_few = f"{style} style photos; a transfer needs at least {MIN_REAL_IMAGES}"

@@ -16,11 +16,7 @@ _ROUNDING_TOLERANCE = 1e-12  # smaller differences are floating-point noise
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % confidence interval.
-
-    Attributes:
-        value: value over all images.
-    """
+    """A value with its 95 % confidence interval."""
 
     value: float
     ci95: tuple[float, float]
@@ -32,12 +28,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Difference of two runs on the same images.
-
-    Attributes:
-        value: first minus second.
-        p_value: two-sided p-value of no difference.
-    """
+    """Difference of two runs on the same images."""
 
     value: float
     ci95: tuple[float, float]

@@ -41,12 +41,7 @@ class ScoredDetections:
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Detections of similar confidence.
-
-    Attributes:
-        confidence: mean score.
-        precision: fraction of true positives.
-    """
+    """Detections of similar confidence."""
 
     confidence: float
     precision: float

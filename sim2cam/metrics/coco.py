@@ -28,7 +28,6 @@ def compute_coco_average_precision(
     Args:
         image_sizes: width and height of each image; image ids count from 1.
         annotations: labels in COCO's format, without ids; category ids count from 1.
-        results: detections in COCO's results format.
     """
     sizes = enumerate(image_sizes, 1)
     coco = COCO(

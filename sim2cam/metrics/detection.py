@@ -289,9 +289,6 @@ def bootstrap_scores(
     """Return scores of runs on the same images (runs, 1 + n_resamples), by metric name.
 
     The first column is over all images, the others over resamples, which all runs share.
-
-    Args:
-        evaluators: one for each run, e.g. each seed.
     """
     resampled_counts = evaluators[0].units.sample_image_counts(n_resamples, rng)
     counts = np.concatenate([np.ones_like(resampled_counts[:1]), resampled_counts])

@@ -16,12 +16,7 @@ from sim2cam.metrics.two_sample import DomainGap, TwoSampleDistance
 
 @dataclass(frozen=True, eq=False)
 class HeldOutGap:
-    """Domain gap between renders and held-out real images.
-
-    Attributes:
-        coverage: coverage of the real images.
-        images: some renders (h, w, 3).
-    """
+    """Domain gap between renders and held-out real images."""
 
     gap: DomainGap
     coverage: Coverage
@@ -38,7 +33,6 @@ class StageGap:
 
     Attributes:
         stage: last applied stage; ``raw render`` before the first.
-        gap: gap over all features.
         aspects: sliced Wasserstein distances of colour, structure and detail features.
         isp_gaps: classifier AUC over the ISP features of each stage, where enough images have them.
     """

@@ -100,7 +100,6 @@ def compute_oks(
     Args:
         detected_xy: keypoints (n, k, 2), pixels.
         ground_truth: labels of m objects.
-        sigmas: sigma of each keypoint (k,).
     """
     low, sides = ground_truth.boxes_xywh[:, :2], ground_truth.boxes_xywh[:, 2:]
     detected = detected_xy[:, None]  # (n, 1, k, 2)

@@ -48,7 +48,6 @@ def match_boxes(
 
     Args:
         detected_xyxy: detected boxes (n, 4).
-        scores: scores of the detections (n,).
         truth_xyxy: labelled boxes (m, 4).
         ignored: which objects are not scored (m,), including crowds.
         crowd: which objects are groups (m,), which any number of detections may match.
@@ -90,11 +89,7 @@ def match_overlaps(
 
 
 class CategoryMatches:
-    """Matches of one category in all images, by falling score.
-
-    Args:
-        image_matches: matches of each image, in a fixed order.
-    """
+    """Matches of one category in all images, by falling score."""
 
     def __init__(self, image_matches: Sequence[ImageMatches]) -> None:
         scores = np.concatenate([image.scores for image in image_matches])

@@ -43,8 +43,6 @@ class Slice:
     """Outcomes of the objects with one attribute value.
 
     Attributes:
-        attribute: attribute, e.g. ``size``.
-        value: its value, e.g. ``16 to 32 px``.
         recall: fraction detected with the correct category, with its 95 % interval.
         confusion_rate, localisation_rate, miss_rate: fractions of the other outcomes.
     """

@@ -64,7 +64,6 @@ def rasterize_depth(
     Args:
         triangles: corners (n, 3, 3) in the object's frame, metres.
         pose: pose (4, 4) of the object in the camera's frame.
-        width, height: image size, pixels.
     """
     corners = triangles @ pose[:3, :3].T + pose[:3, 3]
     corners = corners[(corners[..., 2] > _NEAR_PLANE_M).all(axis=1)]

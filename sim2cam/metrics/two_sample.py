@@ -34,7 +34,6 @@ class TwoSampleDistance:
     """Distance of two sets.
 
     Attributes:
-        value: distance, by the measure that returned it.
         p_value: one-sided p-value of both sets having the same distribution.
         null_mean: mean distance of random permutations of both sets.
     """
@@ -97,11 +96,7 @@ class DomainGap:
 
 
 def measure_domain_gap(first: Floats, second: Floats, rng: np.random.Generator) -> DomainGap:
-    """Return the distance of two sets (n, d) and (m, d) by all measures.
-
-    Args:
-        first, second: standardised feature vectors.
-    """
+    """Return the distance of two sets (n, d) and (m, d) by all measures."""
     measures = (measure_classifier_auc, measure_mmd, measure_sliced_wasserstein)
     return DomainGap(*(measure(first, second, rng) for measure in measures))
 

@@ -30,12 +30,7 @@ _GREY_COLOUR = 7  # for differences that are not significant
 
 @dataclass(frozen=True)
 class VariantResult:
-    """Scores of a variant.
-
-    Attributes:
-        seed_count: Number of trainings; 0 if it was not run.
-        reason: Why it was not run; empty if unknown.
-    """
+    """Scores of a variant."""
 
     name: str
     seed_count: int
@@ -80,7 +75,6 @@ class AblationResults:
 
     Attributes:
         learning_curve: AP50 by number of labelled images, for training on these images only.
-        equivalents: Equivalent number of labelled images, as text by variant.
     """
 
     protocol: dict[str, str]

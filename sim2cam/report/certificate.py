@@ -47,12 +47,7 @@ MEASURE_TITLES = {
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """Table row of a measure.
-
-    Attributes:
-        is_object_measure: Whether the measure verifies label preservation.
-        reasons: Why images were not measured, with the number of images.
-    """
+    """Table row of a measure."""
 
     title: str
     is_object_measure: bool

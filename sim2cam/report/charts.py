@@ -76,7 +76,6 @@ class IntervalMark:
 
     Attributes:
         value: Mean, drawn as a large dot; None if it was not run.
-        ci95: Interval, drawn as a line.
         runs: Values of single runs, drawn as rings.
     """
 
@@ -309,7 +308,6 @@ def build_binned_chart(
 
     Args:
         edges: Edges of the bins, one more than bins.
-        expected: Expected count of each bin; None if unknown.
     """
     x_axis = Axis(tuple(edges))
     y_axis = build_axis(0.0, max([*counts, *(expected or ()), 1.0]), 4)
@@ -339,10 +337,6 @@ def build_histogram(
     """Build a histogram of about 24 bins at most; None without values.
 
     Bins of integers are at least 1 wide.
-
-    Args:
-        values: Values of 0 or more.
-        up_to: Minimum end of the last bin.
     """
     if not values:
         return None

@@ -38,14 +38,7 @@ _CONTOUR_TOLERANCE_PX = 0.5  # of simplified mask contours
 
 @dataclass(frozen=True)
 class ObjectView:
-    """Object on the page.
-
-    Attributes:
-        colour: CSS colour of the box.
-        mask_path: SVG path of the visible mask; empty if unknown.
-        amodal_path: SVG path of the amodal mask; empty if unknown.
-        mask_colour: CSS colour of the instance.
-    """
+    """Object on the page."""
 
     label: ObjectLabel
     colour: str
@@ -66,12 +59,7 @@ class ObjectView:
 
 @dataclass(frozen=True)
 class LayerView:
-    """Layer of a sample on the page.
-
-    Attributes:
-        name: Key of ``LAYERS``.
-        low, high: Ends of the colour scale as text.
-    """
+    """Layer of a sample on the page."""
 
     name: LayerName
     layer: Layer

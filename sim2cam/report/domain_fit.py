@@ -31,7 +31,6 @@ class RangeView:
 
     Attributes:
         explained_variance: Share of the factor's variance that image statistics explain.
-        before, after: Lower and upper bound.
         estimated_bounds: Bounds estimated from real images; None if they cannot be estimated.
     """
 
@@ -47,7 +46,6 @@ class FitReport:
     """Content of the page of a domain fit.
 
     Attributes:
-        before, after: Gap to held-out real images.
         uncovered: Held-out real images that no render of the fitted domain covers.
     """
 

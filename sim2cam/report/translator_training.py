@@ -23,7 +23,6 @@ def write_samples_page(
 
     Args:
         strips: JPEG files of sample images by step; step 0 shows the renders.
-        captures: JPEG file with examples of real images.
     """
     return write_page(
         out,

@@ -61,7 +61,6 @@ class ScoreRow:
     """Scores of a detector.
 
     Attributes:
-        label: Name of the detector, such as ``trained in this run``.
         uncalibrated: Calibration without the score calibration of the card; None if it has none.
     """
 
@@ -87,7 +86,6 @@ class Examples:
     """Scored images with the fewest and the most errors.
 
     Attributes:
-        best: Images with the fewest errors.
         worst: Images with the most errors, worst first.
     """
 
