@@ -106,11 +106,8 @@ def measure_calibration(
     is_confident = detections.scores >= MIN_SCORE
     if not is_confident.any() or detections.scores.min() < 0 or detections.scores.max() > 1:
         return None
-    scores, is_correct, images = (
-        detections.scores[is_confident],
-        detections.is_true_positive[is_confident],
-        detections.image_indices[is_confident],
-    )
+    scores, images = detections.scores[is_confident], detections.image_indices[is_confident]
+    is_correct = detections.is_true_positive[is_confident]
     bins = np.array_split(np.argsort(scores, kind="stable"), min(N_BINS, len(scores)))
     n_images = detections.units.n_images
     gap_sums, detection_counts = np.zeros((2, n_images, len(bins)))  # per image
@@ -124,9 +121,8 @@ def measure_calibration(
     resampled = np.divide(absolute_gaps, totals, out=np.full(N_RESAMPLES, np.nan), where=totals > 0)
     value = float(np.abs(gap_sums.sum(axis=0)).sum() / len(scores))
     sigmas = [np.sqrt((scores[members] * (1 - scores[members])).sum()) for members in bins]
-    chance_errors = np.abs(rng.normal(0, sigmas, (N_RESAMPLES, len(bins)))).sum(axis=1) / len(
-        scores
-    )
+    chance_gaps = np.abs(rng.normal(0, sigmas, (N_RESAMPLES, len(bins))))
+    chance_errors = chance_gaps.sum(axis=1) / len(scores)
     return ConfidenceCalibration(
         basic_bootstrap_estimate(value, resampled),
         float(np.quantile(chance_errors, 0.95)),

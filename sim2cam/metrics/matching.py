@@ -101,9 +101,8 @@ class CategoryMatches:
         self._is_true_positive = np.concatenate(
             [image.is_true_positive for image in image_matches], axis=1
         )[:, order]
-        self._is_counted = np.concatenate([image.is_counted for image in image_matches], axis=1)[
-            :, order
-        ]
+        is_counted = np.concatenate([image.is_counted for image in image_matches], axis=1)
+        self._is_counted = is_counted[:, order]
         self._n_objects = np.array([image.n_objects for image in image_matches], np.int64)
 
     def compute_average_precision(
@@ -129,10 +128,8 @@ class CategoryMatches:
     def _compute_threshold_precision(
         self, weights: NDArray[np.float64], n_objects: NDArray[np.int64], threshold_index: int
     ) -> NDArray[np.float64]:
-        is_correct, is_counted = (
-            self._is_true_positive[threshold_index],
-            self._is_counted[threshold_index],
-        )
+        is_correct = self._is_true_positive[threshold_index]
+        is_counted = self._is_counted[threshold_index]
         n_detections = np.cumsum(weights * is_counted, axis=1)[:, is_correct]
         n_correct = np.cumsum(weights[:, is_correct], axis=1)
         precision = n_correct / (n_detections + _EPSILON)

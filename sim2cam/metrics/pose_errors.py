@@ -50,14 +50,8 @@ def compute_mssd(
     Hodan et al. 2020).
     """
     estimated = _transform_points(points, estimated_pose)
-    return min(
-        float(
-            np.linalg.norm(
-                estimated - _transform_points(points, true_pose @ symmetry), axis=1
-            ).max()
-        )
-        for symmetry in symmetries
-    )
+    shifts = (estimated - _transform_points(points, true_pose @ s) for s in symmetries)
+    return min(float(np.linalg.norm(shift, axis=1).max()) for shift in shifts)
 
 
 def compute_mspd(
@@ -69,22 +63,15 @@ def compute_mspd(
 ) -> float:
     """Return the maximum symmetry-aware projection distance, pixels; infinite if not projectable."""
     projected = _project_points(points, estimated_pose, camera_matrix)
-    errors = (
-        np.linalg.norm(
-            projected - _project_points(points, true_pose @ symmetry, camera_matrix), axis=1
-        ).max()
-        for symmetry in symmetries
-    )
+    shifts = (projected - _project_points(points, true_pose @ s, camera_matrix) for s in symmetries)
+    errors = (np.linalg.norm(shift, axis=1).max() for shift in shifts)
     return min((float(e) for e in errors if np.isfinite(e)), default=float("inf"))
 
 
 def compute_add(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
     """Return the average distance of corresponding points, metres (ADD; Hinterstoisser et al. 2012)."""
-    return float(
-        np.linalg.norm(
-            _transform_points(points, estimated_pose) - _transform_points(points, true_pose), axis=1
-        ).mean()
-    )
+    shifts = _transform_points(points, estimated_pose) - _transform_points(points, true_pose)
+    return float(np.linalg.norm(shifts, axis=1).mean())
 
 
 def compute_add_s(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
@@ -103,9 +90,8 @@ def _sample_axis_rotations(axis: Floats, point: Floats) -> Floats:
     n_steps = int(np.ceil(np.pi / _MAX_TRAVEL))  # on a circle with the object's diameter
     angles = np.arange(n_steps) * (2 * np.pi / n_steps)
     rotations = np.tile(np.eye(4), (n_steps, 1, 1))
-    rotations[:, :3, :3] = Rotation.from_rotvec(
-        angles[:, None] * axis / np.linalg.norm(axis)
-    ).as_matrix()
+    vectors = angles[:, None] * axis / np.linalg.norm(axis)
+    rotations[:, :3, :3] = Rotation.from_rotvec(vectors).as_matrix()
     rotations[:, :3, 3] = point - rotations[:, :3, :3] @ point
     return rotations
 
