@@ -31,7 +31,7 @@ from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.bootstrap import apply_holm_correction
 from sim2cam.metrics.detection import DetectedKeypoint, Detection, is_ignored
 from sim2cam.metrics.segmentation import count_pixel_confusions
-from tests.support.evaluation import link_images
+from tests.support.evaluation import detect_labels, link_images
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 
@@ -43,10 +43,7 @@ def captures(coco):
 
 @pytest.fixture(scope="module")
 def perfect(captures):
-    return {
-        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
-        for s in captures.samples
-    }
+    return detect_labels(captures)
 
 
 @pytest.fixture(scope="module")
@@ -289,10 +286,8 @@ def test_missing_results_and_duplicate_labels_are_reported(
     tables["annotations"].append(tables["annotations"][0] | {"id": more})
     repeated = coco.with_name("repeated.json")
     repeated.write_text(json.dumps(tables))
-    assert (
-        "1 labels are duplicates with the same category and box, e.g. in "
-        in cli("bench", path, "--captures", repeated).err
-    )
+    told = cli("bench", path, "--captures", repeated).err
+    assert "1 labels are duplicates with the same category and box, e.g. in " in told
     repeated.unlink()
 
 
@@ -322,18 +317,14 @@ def test_sessions_widen_intervals(coco, captures, blind, tmp_path, cli):
     command = ["bench", str(path), "--captures", str(coco), "--sessions"]
     found = cli.json(*command, f"{table}:day")
     assert found["intervals_over"] == "12 sessions of 24 images"
-    assert (
-        sum(s["objects"] for s in found["slices"] if s["attribute"] == "session")
-        == found["objects"]
-    )
+    sessions = [s["objects"] for s in found["slices"] if s["attribute"] == "session"]
+    assert sum(sessions) == found["objects"]
     words = cli(*command, f"{table}:light").out
     few = "24 images, without variation between sessions (2 sessions, fewer than 10)."
     assert f"95 % intervals are over {few}" in words
     both = ["compare", str(path), str(path), "--captures", str(coco), "--sessions"]
-    assert (
-        "95 % intervals are over 12 sessions of 24 images, without variation between seeds"
-        in cli(*both, f"{table}:day").out
-    )
+    over = "12 sessions of 24 images, without variation between seeds"
+    assert f"95 % intervals are over {over}" in cli(*both, f"{table}:day").out
     assert "has no column 'dya'. Did you mean 'day'?" in cli(*both, f"{table}:dya", code=1).err
     assert main([*both, "0"]) == 2
 
@@ -519,14 +510,8 @@ def test_coco_results_need_coco_ids(sim, tmp_path, capsys):
 
 
 def test_detection_categories_are_not_renamed(coco, tmp_path, cli):
-    arguments = [
-        "bench",
-        str(tmp_path / "found.json"),
-        "--captures",
-        str(coco),
-        "--ignore-unmatched",
-    ]
-    assert "--map and --ignore-unmatched apply to weights only" in cli(*arguments, code=2).err
+    told = cli("bench", tmp_path / "f.json", "--captures", coco, "--ignore-unmatched", code=2).err
+    assert "--map and --ignore-unmatched apply to weights only" in told
 
 
 def bop(root, *, targets=True):
@@ -628,10 +613,5 @@ def test_lmo_is_scored_like_bop():
     assert len(captures.samples) == 200
     assert sum(is_ignored(label) for label in labels) == 1514 - 1474
     assert all(label.box_xyxy == label.box_amodal_xyxy for label in labels)
-    perfect = {
-        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
-        for s in captures.samples
-    }
-    assert score_predictions(LoadedPredictions(captures, perfect)).score.ap.value == pytest.approx(
-        1
-    )
+    found = LoadedPredictions(captures, detect_labels(captures))
+    assert score_predictions(found).score.ap.value == pytest.approx(1)

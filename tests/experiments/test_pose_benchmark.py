@@ -34,6 +34,7 @@ from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import NativeDetector
 from sim2cam.models.inference.poses import PoseDetection
+from tests.support.evaluation import detect_labels
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 CAMERA = np.array([[300.0, 0, 80], [0, 310, 60], [0, 0, 1]])
@@ -231,11 +232,7 @@ def test_bench_output_has_errors_and_compares_the_same(boxes, tmp_path, capsys):
 
 
 def test_poses_and_boxes_are_compared_together(boxes, tmp_path, capsys, cli):
-    captures = read_evaluation_images(boxes)
-    right = {
-        sample.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in sample.objects)
-        for sample in captures.samples
-    }
+    right = detect_labels(read_evaluation_images(boxes))
     sides = {"truth": results(), "moved": results(lambda _, matrix: matrix @ HALF_TURN)}
     for name, found in sides.items():
         path = tmp_path / f"{name}.csv"

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from sim2cam.cli import main
+from sim2cam.metrics.detection import Detection
 
 
 class Cli:
@@ -29,6 +30,14 @@ def refused(error, message):
     with pytest.raises(error) as caught:
         yield
     assert str(caught.value) == message
+
+
+def detect_labels(dataset):
+    """Return detections that equal the labels, with a score of 0.9."""
+    return {
+        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
+        for s in dataset.samples
+    }
 
 
 def link_images(source, target):
