@@ -175,7 +175,7 @@ def test_best_transfer_is_selected_once(recipe, photos, tmp_path, capsys, monkey
     assert ladder(recipe, photos, out, *few, "--resume") == 0
     (out / "best-transfer.json").write_text("{}")
     assert ladder(recipe, photos, out, *few, "--resume") == 1
-    missing = "best-transfer.json: part is missing. Remove the file to select again."
+    missing = "best-transfer.json: split is missing. Remove the file to select again."
     assert missing in capsys.readouterr().err
 
 
