@@ -67,9 +67,7 @@ class Case:
     """A training configuration.
 
     Attributes:
-        name: name in the results table.
         method: None for the default translator.
-        config: training configuration.
         peer: name of the case to compare with; None without one.
     """
 
@@ -161,10 +159,7 @@ def measure_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[st
     """Return the wall time of a step on the first GPU, and the peak memory.
 
     Args:
-        case: training configuration.
-        renders: folder of the dataset.
         repeats: timed steps, after three warm-up steps.
-        way: one of ``GPU_WAYS``.
     """
     is_fast = way == "bf16, compiled"
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_fast
@@ -269,11 +264,7 @@ def _measure_cpu_s(work: Callable[[], object], repeats: int) -> list[float]:
 
 
 def _summarize_times(seconds: Sequence[float]) -> dict[str, float]:
-    return {
-        "median": statistics.median(seconds),
-        "least": min(seconds),
-        "most": max(seconds),
-    }
+    return {"median": statistics.median(seconds), "least": min(seconds), "most": max(seconds)}
 
 
 def _render_images(root: Path) -> None:

@@ -106,7 +106,6 @@ class Hidden:
 
     Attributes:
         number: seed of its parameters.
-        photos: number of images.
     """
 
     number: int
@@ -118,7 +117,6 @@ class Truth:
     """True parameters of a hidden camera.
 
     Attributes:
-        cameras: camera of each image.
         spin_rad_s: standard deviation of the angular velocity of the hand.
     """
 
@@ -171,11 +169,7 @@ def make_photos(
     """Render photos of a recipe and return their folder ``photos``; file names contain no parameters.
 
     Args:
-        recipe: TOML text of camera and scene.
-        photos: number of photos.
-        seed: seed of the scenes.
         root: folder of the photos and of the dataset they are copied from.
-        exposure_s: exposure time written to EXIF; None for none.
     """
     path = root / "hidden.toml"
     write_bytes(path, recipe.encode())

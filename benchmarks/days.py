@@ -86,13 +86,7 @@ def main(arguments: Arguments) -> None:
 
 
 def get_site(day: str, splits: RealImageSplits, work: Path) -> Site:
-    """Return the site that adapts to photos of one day, without labels, and is scored on the other day.
-
-    Args:
-        day: one of ``DAYS``.
-        splits: all splits.
-        work: folder of all datasets and training runs.
-    """
+    """Return the site that adapts to photos of one day, without labels, and is scored on the other day."""
 
     def select_day(photos: Dataset, *, same: bool) -> Dataset:
         return photos.select_by_name(
@@ -112,7 +106,6 @@ def score(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
     """Return the scores of variants over the test photos of all sites; skip runs that a site lacks.
 
     Args:
-        plan: ablation plan.
         sites: one for each direction; their test photos are disjoint.
 
     Raises:

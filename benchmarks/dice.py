@@ -168,7 +168,6 @@ def write_sheet(columns: Mapping[str, Dataset], path: Path) -> None:
 
     Args:
         columns: datasets by column title; their samples have the names of the renders.
-        path: JPEG file.
     """
     files = [{s.name: s.rgb for s in dataset.samples} for dataset in columns.values()]
     common = sorted(set.intersection(*map(set, files))) if len(columns) > 1 else []

@@ -53,15 +53,7 @@ def _list_backgrounds(count: int) -> tuple[Renders, ...]:
 
 @dataclass(frozen=True)
 class Training:
-    """A training run.
-
-    Attributes:
-        name: folder of the run.
-        recipe: recipe of the training.
-        data: labelled renders.
-        backgrounds: background images.
-        changes: command-line options.
-    """
+    """A training run."""
 
     name: str
     recipe: str
@@ -139,9 +131,7 @@ def _train(training: Training, before: Sequence[Path], arguments: Arguments) -> 
     """Return the weights of a training; train if they are missing.
 
     Args:
-        training: training run.
         before: initial weights; empty for the first run.
-        arguments: command-line options.
     """
     weights = arguments.work / training.name / "run" / "weights.safetensors"
     if weights.is_file():

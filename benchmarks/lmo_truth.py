@@ -72,7 +72,6 @@ class Shape:
     Attributes:
         triangles_m: corners of the triangles (n, 3, 3), in metres.
         points_m: vertices (m, 3), in metres.
-        entry: BOP model.
     """
 
     triangles_m: Floats
@@ -85,7 +84,6 @@ class Fit:
     """An outline fitted to the strongest edges.
 
     Attributes:
-        image_name: name of the image.
         scale: scale of the outline about its centroid.
         right_px, down_px: shift of the centroid.
         at_end: 1 if the fit is at a bound of the search, else 0.

@@ -47,7 +47,6 @@ class RenderJob:
     Attributes:
         scene: JSON of the scene, whose first camera takes the image.
         index: index of the scene, which seeds the path tracer.
-        path: image file.
     """
 
     scene: str
@@ -67,9 +66,6 @@ def make_sets(
     """Render the images of sets and write their COCO files; only the set ``test`` has labels.
 
     Args:
-        recipe: recipe of camera and scenes.
-        seed: seed of the scenes.
-        image_counts: number of images per set.
         out: folder of the COCO files and of one image folder per set.
         at_once: images in parallel.
     """

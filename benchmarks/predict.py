@@ -76,10 +76,7 @@ class Case:
     """A detector on a device.
 
     Attributes:
-        kind: detector implementation.
         size: detector size; empty for other detectors.
-        device: ``cpu`` or ``cuda``.
-        cores: number of threads.
     """
 
     kind: str

@@ -49,13 +49,7 @@ DICE_VARIANTS = (
 )
 UNGATED = get_args(ReferenceMethod)
 """Translators that train on all images, without certification (docs/decisions/0075-published-means-published.md)."""
-RENDERERS = (
-    "sim2cam",
-    "pyrender",
-    "pybullet TinyRenderer",
-    "MuJoCo",
-    "Blender Cycles, 16 samples",
-)
+RENDERERS = ("sim2cam", "pyrender", "pybullet TinyRenderer", "MuJoCo", "Blender Cycles, 16 samples")
 COMPARED = (
     "RGB, depth", "RGB, depth, ids", "all channels", "all channels, 4 samples",
     "all channels, one hard light", "all channels, 4 samples, one hard light",
@@ -88,11 +82,7 @@ BASELINE_COLUMNS = (
 
 
 def dice_table(results: dict[str, Any] | None) -> str:
-    """Return the main ablation study as a Markdown table; variants without results are marked.
-
-    Args:
-        results: content of ``dice.json``; None if the file is missing.
-    """
+    """Return the main ablation study as a Markdown table; variants without results are marked."""
     results = results or {}
     variants = {variant["name"]: variant for variant in results.get("variants", [])}
     names = [*DICE_VARIANTS, *(name for name in variants if name not in DICE_VARIANTS)]
@@ -108,11 +98,7 @@ def dice_table(results: dict[str, Any] | None) -> str:
 
 
 def shipped_table(results: dict[str, Any] | None) -> str:
-    """Return the scores of the shipped weights as a Markdown table.
-
-    Args:
-        results: content of ``shipped.json``; None if the file is missing.
-    """
+    """Return the scores of the shipped weights as a Markdown table."""
     rows = []
     for split, name in (("dev", "dice, development"), ("test", "dice, test")):
         result = (results or {}).get(split)
@@ -122,11 +108,7 @@ def shipped_table(results: dict[str, Any] | None) -> str:
 
 
 def elsewhere_table(results: dict[str, Any] | None) -> str:
-    """Return the scores of the dice weights on other test sets as a Markdown table.
-
-    Args:
-        results: content of ``elsewhere.json``; None if the file is missing.
-    """
+    """Return the scores of the dice weights on other test sets as a Markdown table."""
     rows = [
         (
             entry["name"], entry["images"], f"{entry['objects']:,}",
@@ -138,11 +120,7 @@ def elsewhere_table(results: dict[str, Any] | None) -> str:
 
 
 def translations_table(results: dict[str, Any] | None) -> str:
-    """Return certificates and domain gaps of transfers as a Markdown table.
-
-    Args:
-        results: content of ``translations.json``; None if the file is missing.
-    """
+    """Return certificates and domain gaps of transfers as a Markdown table."""
     rows = []
     for entry in (results or {}).get("transfers", []):
         recalls, gaps = (
@@ -171,11 +149,7 @@ def translations_table(results: dict[str, Any] | None) -> str:
 
 
 def novelty_table(results: dict[str, Any] | None) -> str:
-    """Return OOD rates and AUCs of image sets as a Markdown table.
-
-    Args:
-        results: content of ``novelty.json``; None if the file is missing.
-    """
+    """Return OOD rates and AUCs of image sets as a Markdown table."""
     rows = [
         (
             entry["name"], entry["images"], _format_score(entry["ood_rate"]),
@@ -190,11 +164,7 @@ def novelty_table(results: dict[str, Any] | None) -> str:
 
 
 def lmo_means_table(results: dict[str, Any] | None) -> str:
-    """Return the mean scores on LM-O as a Markdown table.
-
-    Args:
-        results: content of ``lmo.json``; None if the file is missing.
-    """
+    """Return the mean scores on LM-O as a Markdown table."""
     rows = []
     if results:
         scores = results["scores"]
@@ -207,11 +177,7 @@ def lmo_means_table(results: dict[str, Any] | None) -> str:
 
 
 def lmo_table(results: dict[str, Any] | None) -> str:
-    """Return mean and per-object scores on LM-O as Markdown.
-
-    Args:
-        results: content of ``lmo.json``; None if the file is missing.
-    """
+    """Return mean and per-object scores on LM-O as Markdown."""
     refinements = (f"refined: {head}" for head in POSES.values())
     headers = ("", "instances", "AP50, box", *POSES.values(), *refinements)
     if not results:
@@ -261,11 +227,7 @@ def _format_training(learned: dict[str, Any]) -> str:
 
 
 def lmo_truth_table(results: dict[str, Any] | None) -> str:
-    """Return the pose errors of LM-O photos and of renders as a Markdown table.
-
-    Args:
-        results: content of ``lmo_truth.json``; None if the file is missing.
-    """
+    """Return the pose errors of LM-O photos and of renders as a Markdown table."""
     headers = ("objects", "side, px", "times as large", "right, px", "down, px", "within 10 %")
     both = ("", *headers, *(f"renders: {head}" for head in headers))
     if not results:
@@ -304,20 +266,12 @@ def _format_pose_errors(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def render_table(results: dict[str, Any] | None) -> str:
-    """Return rendering costs and aims as Markdown.
-
-    Args:
-        results: content of ``render.json``; None if the file is missing.
-    """
+    """Return rendering costs and aims as Markdown."""
     return "\n\n".join([_tabulate_renderers(results), _tabulate_aims(results)])
 
 
 def render_steps_table(results: dict[str, Any] | None) -> str:
-    """Return the cost of each rendering stage and the limits of each renderer as Markdown.
-
-    Args:
-        results: content of ``render.json``; None if the file is missing.
-    """
+    """Return the cost of each rendering stage and the limits of each renderer as Markdown."""
     if not results:
         return "not run"
     tables = [
@@ -330,11 +284,7 @@ def render_steps_table(results: dict[str, Any] | None) -> str:
 
 
 def adapt_table(results: dict[str, Any] | None) -> str:
-    """Return the costs of learned translators as Markdown.
-
-    Args:
-        results: content of ``adapt.json``; None if the file is missing.
-    """
+    """Return the costs of learned translators as Markdown."""
     cases = (results or {}).get("cases", [])
     sides = list(cases[0]["translate_cpu_s"]) if cases else ["256", "512"]
     headers = (
@@ -347,11 +297,7 @@ def adapt_table(results: dict[str, Any] | None) -> str:
 
 
 def predict_table(results: dict[str, Any] | None) -> str:
-    """Return prediction times as a Markdown table.
-
-    Args:
-        results: content of ``predict.json``; None if the file is missing.
-    """
+    """Return prediction times as a Markdown table."""
     headers = (
         "detector", "weights", "CPU-ms, 1 core", "ms, 1 core", "CPU-ms, 2 cores", "ms, 2 cores", "ms, GPU",
     )  # fmt: skip
@@ -380,11 +326,7 @@ def predict_table(results: dict[str, Any] | None) -> str:
 
 
 def train_table(results: dict[str, Any] | None) -> str:
-    """Return the costs of training steps by detector size as a Markdown table.
-
-    Args:
-        results: content of ``train.json``; None if the file is missing.
-    """
+    """Return the costs of training steps by detector size as a Markdown table."""
     rows = []
     for case in (results or {}).get("cases", []):
         cores = "1 core" if case["cores"] == 1 else f"{case['cores']} cores"
@@ -409,11 +351,7 @@ def train_table(results: dict[str, Any] | None) -> str:
 
 
 def worlds_table(results: dict[str, Any] | None) -> str:
-    """Return the checks of the shipped recipes as a Markdown table.
-
-    Args:
-        results: content of ``worlds.json``; None if the file is missing.
-    """
+    """Return the checks of the shipped recipes as a Markdown table."""
     return _format_table(
         (
             "recipe", "samples", "objects", "problems found by `check`", "drafts thrown away",
@@ -424,11 +362,7 @@ def worlds_table(results: dict[str, Any] | None) -> str:
 
 
 def rest_table(results: dict[str, Any] | None) -> str:
-    """Return the stability of settled scenes as a Markdown table.
-
-    Args:
-        results: content of ``rest.json``; None if the file is missing.
-    """
+    """Return the stability of settled scenes as a Markdown table."""
     headers = (
         "let go again in MuJoCo for 1 s", "scenes", "bodies", "floating", "moved over 2 mm",
         "moved, mm: median", "99 %", "most", "overlapping over 1 mm",
@@ -450,11 +384,7 @@ def rest_table(results: dict[str, Any] | None) -> str:
 
 
 def certificate_table(results: dict[str, Any] | None) -> str:
-    """Return rejection rates of harmful and harmless changes as a Markdown table.
-
-    Args:
-        results: content of ``certificate.json``; None if the file is missing.
-    """
+    """Return rejection rates of harmful and harmless changes as a Markdown table."""
     result = (*results["saboteurs"], *results["benign"]) if results else ()
     return _format_table(
         ("change of an image", "rejected, without verifiers", "with two", "of sets", "mostly by"),
@@ -463,11 +393,7 @@ def certificate_table(results: dict[str, Any] | None) -> str:
 
 
 def gap_table(results: dict[str, Any] | None) -> str:
-    """Return the stage-wise domain gap as a Markdown table.
-
-    Args:
-        results: content of ``gap.json``; None if the file is missing.
-    """
+    """Return the stage-wise domain gap as a Markdown table."""
     cameras = (results or {}).get("cameras", [])
     headers = [f"{GAPS[key]}, camera {entry['name']}" for entry in cameras for key in GAPS]
     rows = []
@@ -478,11 +404,7 @@ def gap_table(results: dict[str, Any] | None) -> str:
 
 
 def imprint_table(results: dict[str, Any] | None) -> str:
-    """Return the ISP-feature gaps of each stage as a Markdown table.
-
-    Args:
-        results: content of ``gap.json``; None if the file is missing.
-    """
+    """Return the ISP-feature gaps of each stage as a Markdown table."""
     cameras = (results or {}).get("cameras", [])
     rows = (
         (step["stage"], entry["name"], *_format_isp_gaps(step["isp_gaps"]))
@@ -496,11 +418,7 @@ def imprint_table(results: dict[str, Any] | None) -> str:
 
 
 def hidden_table(results: dict[str, Any] | None) -> str:
-    """Return the benefit of camera fits and translation on hidden cameras as Markdown.
-
-    Args:
-        results: content of ``hidden.json``; None if the file is missing.
-    """
+    """Return the benefit of camera fits and translation on hidden cameras as Markdown."""
     cameras = (results or {}).get("cameras", [])
     scores = _format_table(
         ("hidden camera", *BASELINE_COLUMNS),
@@ -518,11 +436,7 @@ def hidden_table(results: dict[str, Any] | None) -> str:
 
 
 def days_table(results: dict[str, Any] | None) -> str:
-    """Return the benefit of camera fits and translation on photos of another day as a Markdown table.
-
-    Args:
-        results: content of ``days.json``; None if the file is missing.
-    """
+    """Return the benefit of camera fits and translation on photos of another day as a Markdown table."""
     return _format_table(BASELINE_COLUMNS, _compare_with_baseline(results) if results else ())
 
 
@@ -552,11 +466,7 @@ def _format_isp_gaps(isp_gaps: dict[str, Any]) -> list[str]:
 
 
 def drift_table(results: dict[str, Any] | None) -> str:
-    """Return false alarms and detections of drift as Markdown.
-
-    Args:
-        results: content of ``drift.json``; None if the file is missing.
-    """
+    """Return false alarms and detections of drift as Markdown."""
     result = (results or {}).get("summary", {})
     false_alarms: list[Sequence[object]] = []
     for source, name, words in UNCHANGED:
@@ -584,11 +494,7 @@ def drift_table(results: dict[str, Any] | None) -> str:
 
 
 def calibrate_table(results: dict[str, Any] | None) -> str:
-    """Return the accuracy of ``calibrate`` by parameter as a Markdown table.
-
-    Args:
-        results: content of ``calibrate.json``; None if the file is missing.
-    """
+    """Return the accuracy of ``calibrate`` by parameter as a Markdown table."""
     result = (results or {}).get("summary", {})
     count = len((results or {}).get("cameras", {}))
     return _format_table(
@@ -614,11 +520,7 @@ def _format_number(value: float | None) -> str:
 
 
 def faults_table(results: dict[str, Any] | None) -> str:
-    """Return the results of the fault experiments as Markdown.
-
-    Args:
-        results: content of ``faults.json``; None if the file is missing.
-    """
+    """Return the results of the fault experiments as Markdown."""
     headers = ("fault, then `--resume`", "tries", "same bytes", "seconds")
     if not results:
         return _format_table(headers, [])
@@ -652,9 +554,7 @@ def update_tables(text: str, document: str, results: Path) -> str:
     """Return a text with every table replaced from the files in a folder.
 
     Args:
-        text: text of the document.
         document: key of ``TABLES``, which lists the tables of the document.
-        results: folder of the results.
 
     Raises:
         ValueError: a marker is missing.

@@ -68,7 +68,6 @@ class Renders:
     """Radiance (h, w, 3) of a view.
 
     Attributes:
-        rasterized: result of the rasterizer.
         halves: two independent results of the path tracer.
     """
 

@@ -29,10 +29,7 @@ class Subject:
     """A rendered image to be changed.
 
     Attributes:
-        rgb: (h, w, 3).
         ids: (h, w), instance ids.
-        objects: labels of the image.
-        categories: categories of the dataset.
     """
 
     rgb: Rgb

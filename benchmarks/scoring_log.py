@@ -21,7 +21,6 @@ def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
     """Append time, detector and headline scores of a scoring on the test split.
 
     Args:
-        what: name of the scored detector or study.
         scores: scores of a detector, or of an ablation study with its variants.
     """
     line: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "what": what}

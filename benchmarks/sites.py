@@ -54,11 +54,7 @@ def run_variant(
     """Train a variant, if it is missing, and write its predictions on a site's test images.
 
     Args:
-        plan: ablation plan.
-        variant: one of its variants.
-        site: site to adapt to.
         at_once: training runs and images in parallel, one thread each.
-        minutes: time limit for starting training runs.
     """
     variant_plan, work = replace(plan, variants=(variant,)), site.get_folder(variant)
     if work == site.root:

@@ -58,13 +58,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Case:
-    """A training configuration.
-
-    Attributes:
-        size: detector size.
-        device: ``cpu`` or ``cuda``.
-        cores: number of threads.
-    """
+    """A training configuration."""
 
     size: str
     device: str

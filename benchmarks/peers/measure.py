@@ -94,10 +94,7 @@ class Arguments:
     """Command-line arguments of a renderer.
 
     Attributes:
-        folder: folder of the tabletop.
         out: folder of report and image.
-        frames: number of timed frames.
-        warm: number of warm-up frames.
     """
 
     folder: Path
@@ -126,9 +123,7 @@ class Timing:
     """Times of frames, in milliseconds.
 
     Attributes:
-        what: rendered channels.
         cpu_ms: CPU time of all threads of the process.
-        wall_ms: wall time.
     """
 
     what: str
@@ -217,10 +212,7 @@ def report(
     """Write the results.
 
     Args:
-        arguments: command-line arguments.
-        version: version of the renderer.
         timings: the first one is compared.
-        image: frame 0.
         before_mb: memory after the first frame.
     """
     memory = {"first_frame": before_mb, "end": resident_mb(), "peak": resident_mb(at_most=True)}

@@ -49,7 +49,6 @@ class PublishedCycleGan:
     """Both generators, both discriminators and their optimizers.
 
     Args:
-        blocks: residual blocks of the generators.
         sample: returns renders and real images (n, 3, h, w) in [-1, 1] for a step.
     """
 

@@ -102,10 +102,7 @@ def _time_outputs(
     """Return the time that each output adds, frame by frame.
 
     Args:
-        prepare: loads a frame.
-        render: renders channels of the loaded frame.
         all_channels: all channels.
-        arguments: command-line arguments.
     """
     outputs = {name: channels for name, channels in OUTPUTS.items() if channels & all_channels}
     timings = {name: measure.Timing(f"channel: {name}", [], []) for name in outputs}

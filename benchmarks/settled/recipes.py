@@ -32,11 +32,7 @@ def measure_recipe(
     """Measure the samples of a recipe and write a contact sheet.
 
     Args:
-        name: shipped recipe.
         samples: number of samples; existing ones are kept.
-        workers: number of processes.
-        work: folder of the datasets.
-        sheet: JPEG file of the contact sheet.
 
     Raises:
         SystemExit: rendering failed.

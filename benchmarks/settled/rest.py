@@ -35,8 +35,6 @@ class Block:
     """A range of scenes of a recipe.
 
     Attributes:
-        recipe: shipped recipe.
-        seed: seed of the scenes.
         number: number of the block, which starts at scene ``number * BLOCK``.
         python: interpreter with MuJoCo.
         work: folder of the results, one file per block.

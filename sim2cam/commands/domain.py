@@ -25,10 +25,10 @@ from sim2cam.files import lock_folder, prepare_folder
 if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
     from sim2cam.experiments import domain_fit
-    from sim2cam.experiments.domain_gap import StageGap
+    from sim2cam.metrics.gaps import StageGap
     from sim2cam.pipeline.recipe import Recipe
     from sim2cam.randomize.domain_survey import FactorHistogram
-    from sim2cam.report.domain_fit import DomainView, FitReport
+    from sim2cam.report.domain_fit import FitReport
     from sim2cam.report.domain_survey import RangeEndImages
     from sim2cam.report.values import Curves, Rgb
 
@@ -207,7 +207,7 @@ def _format_range(bounds: tuple[float, float]) -> str:
 def _build_report(
     name: str, fit: domain_fit.DomainFit, captures: Dataset, gap_stages: tuple[StageGap, ...]
 ) -> FitReport:
-    from sim2cam.report.domain_fit import FitReport, GapStageView, RangeView
+    from sim2cam.report.domain_fit import FitReport, RangeView
 
     held_out = [captures.samples[i].rgb for i in fit.held_out]
     uncovered = [
@@ -225,22 +225,13 @@ def _build_report(
             )
             for factor in fit.ranges
         ),
-        _build_side(fit.before),
-        _build_side(fit.after),
+        fit.before,
+        fit.after,
         _read_images(held_out),
         _read_images(uncovered),
         _build_curves(fit),
-        tuple(
-            GapStageView(stage.stage, stage.gap, stage.aspects, stage.isp_gaps)
-            for stage in gap_stages
-        ),
+        gap_stages,
     )
-
-
-def _build_side(held_out_gap: domain_fit.HeldOutGap) -> DomainView:
-    from sim2cam.report.domain_fit import DomainView
-
-    return DomainView(held_out_gap.gap, held_out_gap.coverage, held_out_gap.images)
 
 
 def _read_images(paths: Sequence[Path]) -> tuple[Rgb, ...]:

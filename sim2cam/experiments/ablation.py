@@ -101,11 +101,9 @@ class Variant:
     """A variant of the ablation study.
 
     Attributes:
-        name: name in tables.
         data: names of the training datasets, all with the same weight.
         fine_tuning_data: names of the datasets of the fine-tuning phase, which may include
             ``PSEUDO_LABELLED``; empty without fine-tuning.
-        alignment: method of domain adaptation to the style photos; None without.
     """
 
     name: str
@@ -119,11 +117,7 @@ class Variant:
         return (*self.data, *self.fine_tuning_data)
 
     def count_photos(self, total: int) -> int:
-        """Return the number of labelled real images in the training data.
-
-        Args:
-            total: number of labelled real images that are available.
-        """
+        """Return the number of labelled real images in the training data."""
         counts = [name.partition("-")[2] for name in self.all_data if name.startswith(REAL)]
         return int(counts[0] or total) if counts else 0
 
@@ -133,13 +127,7 @@ class AblationPlan:
     """Settings that all variants share.
 
     Attributes:
-        variants: variants to train.
-        seeds: training seeds.
-        config: training settings, except the seed.
-        image_count: images of each rendered dataset.
-        data_seed: seed of rendering and translation.
         recipe: name or path of the rendered recipe; its [adapt] section configures translations.
-        fixed_recipe: name or path of the recipe without randomization; None without.
     """
 
     variants: tuple[Variant, ...]
@@ -201,13 +189,6 @@ def prepare_data(
     device: str = "cpu",
 ) -> dict[str, str]:
     """Make or complete the datasets of all variants and return the reasons for empty ones by name.
-
-    Args:
-        plan: settings of the study.
-        captures: splits of the real images.
-        work_dir: folder of datasets and trainings.
-        workers: number of processes.
-        device: device that trains and runs translators.
 
     Raises:
         Sim2CamError: if a dataset cannot be made.
@@ -306,36 +287,29 @@ def _train_job(job: TrainingJob) -> AnyDetector:
     variant, run_dir = job.variant, job.work_dir / _RUNS_FOLDER / job.name
     adapt = None if variant.alignment is None else AdaptationConfig(variant.alignment)
     config = replace(job.config, seed=job.seed, fine_tuning=None, adapt=adapt)
-    tuning_steps = (
-        max(1, round(FINE_TUNING_SHARE * config.steps)) if variant.fine_tuning_data else 0
-    )
-    if variant.fine_tuning_data and PSEUDO_LABELLED not in variant.fine_tuning_data:
+    tuning_data, tuning_steps = variant.fine_tuning_data, 0
+    if tuning_data:
+        tuning_steps = max(1, round(FINE_TUNING_SHARE * config.steps))
+    if tuning_data and PSEUDO_LABELLED not in tuning_data:
         # refuses unusable fine-tuning data before the first phase
-        make_training_setup(
-            _load_datasets(variant.fine_tuning_data, job), config, NO_AUXILIARY_DATA
-        )
+        make_training_setup(_load_datasets(tuning_data, job), config, NO_AUXILIARY_DATA)
     auxiliary_data = (
         NO_AUXILIARY_DATA if adapt is None else AuxiliaryData(target_images=job.captures.style)
     )
     detector = train_detector(
         _load_datasets(variant.data, job),
         replace(config, steps=max(1, config.steps - tuning_steps)),
-        run_dir,
-        auxiliary_data=auxiliary_data,
-        resume=True,
-        device=job.device,
-    )
-    if not variant.fine_tuning_data:
+        run_dir, auxiliary_data=auxiliary_data, resume=True, device=job.device,
+    )  # fmt: skip
+    if not tuning_data:
         return detector
-    config = replace(config, steps=tuning_steps, fine_tuning=job.config.fine_tuning)
     return train_detector(
-        tuple((_load_dataset(name, job, detector), 1.0) for name in variant.fine_tuning_data),
-        config,
+        _load_datasets(tuning_data, job, detector),
+        replace(config, steps=tuning_steps, fine_tuning=job.config.fine_tuning),
         run_dir.with_name(f"{run_dir.name}-tuned"),
         auxiliary_data=AuxiliaryData(initial_weights=run_dir / WEIGHTS),
-        resume=True,
-        device=job.device,
-    )
+        resume=True, device=job.device,
+    )  # fmt: skip
 
 
 def list_pending_jobs(
@@ -350,18 +324,12 @@ def list_pending_jobs(
     """Return the jobs without predictions, all variants of one seed before the next seed."""
     jobs = [
         TrainingJob(
-            variant,
-            seed,
-            plan.config,
-            work_dir,
-            captures,
-            locate_result(results_dir, variant, seed),
-            threads,
-            device,
+            variant, seed, plan.config, work_dir, captures,
+            locate_result(results_dir, variant, seed), threads, device,
         )
         for seed in plan.seeds
         for variant in plan.variants
-    ]
+    ]  # fmt: skip
     return [job for job in jobs if not job.result_path.is_file()]
 
 
@@ -380,12 +348,7 @@ def run_jobs(
 
     Args:
         plan: settings of the study; its datasets are complete.
-        captures: splits of the real images.
-        work_dir: folder of datasets and trainings.
-        results_dir: folder of the predictions.
-        workers: number of processes, each with one thread.
         minutes: time limit; no training starts after it.
-        device: device of all trainings.
         on_failure: called with a variant and its error if the settings or data do not allow the
             variant; its remaining jobs are skipped. Without it the first error is raised.
 
@@ -444,12 +407,6 @@ def read_job_result(
 ) -> dict[str, Any] | None:
     """Return the predictions of a job; None before it has run.
 
-    Args:
-        path: path of the file.
-        variant: variant of the job.
-        plan: settings of the study.
-        test: test images.
-
     Raises:
         InputError: if the file is damaged, or was made with another budget, other data or other
             images.
@@ -480,17 +437,11 @@ def _digest_captures(captures: RealImageSplits) -> dict[str, str]:
     """Return a digest of each split; labels count only where a training reads them."""
     labelled = {"dev": captures.dev, "train": captures.train}
     unlabelled = {"style": captures.style, "test": captures.test}
-    return {
-        **{
-            name: build_image_set_record(split, compute_image_digests(split)).digest
-            for name, split in unlabelled.items()
-        },
-        **{
-            name: compute_dataset_digest(split)
-            for name, split in labelled.items()
-            if split is not None
-        },
+    digests = {
+        name: build_image_set_record(split, compute_image_digests(split)).digest
+        for name, split in unlabelled.items()
     }
+    return digests | {n: compute_dataset_digest(s) for n, s in labelled.items() if s is not None}
 
 
 def _check_budget(budget: dict[str, Any], path: Path) -> None:
@@ -507,24 +458,16 @@ def _check_budget(budget: dict[str, Any], path: Path) -> None:
         problem = f"{key} was {old_budget.get(key)}, not {value}"
         if key == "captures":
             old_digests = old_budget.get(key, {})
-            changed = [
-                name for name in (*value, *old_digests) if old_digests.get(name) != value.get(name)
-            ]
-            problem = f"the real images changed (split {changed[0]})"
+            changed = (n for n in (*value, *old_digests) if old_digests.get(n) != value.get(n))
+            problem = f"the real images changed (split {next(changed)})"
         raise OutputError(path, f"{problem}. Add --overwrite to start over.")
 
 
 def _render(plan: AblationPlan, recipe: str, root: Path, workers: int) -> None:
     generate(
-        load_recipe(recipe),
-        root,
-        count=plan.image_count,
-        seed=plan.data_seed,
-        workers=workers,
-        resume=True,
-        overwrite=False,
-        progress=lambda _done, _total: None,
-    )
+        load_recipe(recipe), root, count=plan.image_count, seed=plan.data_seed, workers=workers,
+        resume=True, overwrite=False, progress=lambda _done, _total: None,
+    )  # fmt: skip
 
 
 def _choose_best_transfer(
@@ -568,17 +511,10 @@ def _translate(
             captures.style, cast(ParameterFreeMethod, name), run_dir, overwrite=False
         )
     certificate = apply_transfer(
-        run_dir,
-        sim,
-        work_dir / name,
-        certification=certification,
-        seed=plan.data_seed,
-        workers=workers,
-        device=device,
-        resume=True,
-        overwrite=False,
+        run_dir, sim, work_dir / name, certification=certification, seed=plan.data_seed,
+        workers=workers, device=device, resume=True, overwrite=False,
         progress=lambda _done, _total: None,
-    )
+    )  # fmt: skip
     return len(certificate.images) if is_published(name) else certificate.accepted_count
 
 
@@ -590,12 +526,9 @@ def _select_training(name: str, options: AdaptOptions) -> TranslationConfig | No
         config = replace(reference, steps=int(steps)) if steps else reference
         return cast(ReferenceMethod, method), config
     translator = options.translator
-    trainings = {
-        TRANSLATED: translator,
-        CAMERA_TRANSLATED: translator,
-        RETRANSLATED: replace(translator, seed=translator.seed + 1),
-    }
-    return trainings.get(name)
+    if name == RETRANSLATED:
+        return replace(translator, seed=translator.seed + 1)
+    return translator if name in (TRANSLATED, CAMERA_TRANSLATED) else None
 
 
 def _tune_detector(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
@@ -618,10 +551,7 @@ def _select_held_out(job: TrainingJob) -> Dataset | None:
 
 
 def _calibrate_confidence(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
-    """Calibrate confidences on development images, or else on training renders.
-
-    Training renders overestimate confidences.
-    """
+    """Calibrate confidences on development images, or else on renders, which overestimate them."""
     if job.captures.dev is not None:
         return calibrate_detector(detector, job.captures.dev, "validation images")
     renders = _load_dataset(job.variant.data[0], job).take(CALIBRATION_RENDERS)
@@ -630,15 +560,14 @@ def _calibrate_confidence(detector: AnyDetector, job: TrainingJob) -> AnyDetecto
 
 def _resolve_folder(name: str, job: TrainingJob) -> str:
     """Return the folder name of a dataset."""
-    return (
-        str(read_transfer_choice(job.work_dir / CHOICE_FILE).method)
-        if name == BEST_TRANSFER
-        else name
-    )
+    choice_path = job.work_dir / CHOICE_FILE
+    return str(read_transfer_choice(choice_path).method) if name == BEST_TRANSFER else name
 
 
-def _load_datasets(names: tuple[str, ...], job: TrainingJob) -> WeightedDatasets:
-    return tuple((_load_dataset(name, job), 1.0) for name in names)
+def _load_datasets(
+    names: tuple[str, ...], job: TrainingJob, detector: AnyDetector | None = None
+) -> WeightedDatasets:
+    return tuple((_load_dataset(name, job, detector), 1.0) for name in names)
 
 
 def _load_dataset(name: str, job: TrainingJob, detector: AnyDetector | None = None) -> Dataset:

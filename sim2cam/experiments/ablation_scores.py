@@ -52,14 +52,10 @@ class VariantRuns:
     """Scores of the trainings of one variant.
 
     Attributes:
-        variant: the variant.
-        seeds: training seeds.
-        seed_scores: scores of each training on all images, by metric.
         means: ``average_over_seeds`` (1 + resamples,) by metric: on all images, then on resamples
             of images and seeds.
         rejected: number of rejected images by translated dataset; empty if not recorded. Images
             rejected from published translators are trained on.
-        digests: digests of the datasets by name.
     """
 
     variant: Variant
@@ -74,12 +70,6 @@ def score_ablation(
     plan: AblationPlan, captures: RealImageSplits, results_dir: Path, *, baseline: str
 ) -> dict[str, Any]:
     """Score every variant on the test split, with 95 % intervals, from the files of predictions.
-
-    Args:
-        plan: settings of the study.
-        captures: splits of the real images.
-        results_dir: folder of the predictions.
-        baseline: name of the variant that the others are compared with, on the same resamples.
 
     Raises:
         InputError: if the baseline has no predictions, or the seeds of a variant trained on
@@ -127,13 +117,8 @@ def summarize_ablation(
     """Return the results of an ablation study as JSON values, with the variants that have not run.
 
     Args:
-        plan: settings of the study, with all variants that can run.
         skip_reasons: reasons why variants do not run (empty if they run), by the names of all
             variants in order.
-        captures: splits of the real images.
-        root: folder of the study.
-        notes: notes for readers.
-        workers: number of parallel trainings.
 
     Raises:
         InputError: if there are no predictions, or the seeds of a variant trained on different
@@ -161,10 +146,6 @@ def summarize_ablation(
 
 def collect_notes(captures: RealImageSplits, *, variant_count: int) -> tuple[str, ...]:
     """Return notes for readers about the power and the limits of a study.
-
-    Args:
-        captures: splits of the real images.
-        variant_count: number of variants to compare.
 
     Raises:
         InputError: if no test image has a labelled object, or an image cannot be read.
@@ -301,7 +282,7 @@ def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[
     photo_counts = {
         variant_runs.variant.name: variant_runs.variant.count_photos(photo_count)
         for variant_runs in runs
-        if _is_real_only(variant_runs.variant)
+        if all(name.startswith(REAL) for name in variant_runs.variant.data)
     }
     names = sorted(photo_counts, key=lambda name: photo_counts[name])
     equivalents: dict[str, Any] = {
@@ -313,19 +294,10 @@ def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[
         "variants": [],
     }
     if len(names) >= _MIN_POINTS:
-        curve = np.stack([means[name] for name in names])
+        curve, counts = np.stack([means[n] for n in names]), [photo_counts[n] for n in names]
         equivalents["variants"] = [
-            {
-                "variant": name,
-                **estimate_equivalent_images(
-                    [photo_counts[n] for n in names], curve, score
-                ).to_json(),
-            }
+            {"variant": name, **estimate_equivalent_images(counts, curve, score).to_json()}
             for name, score in means.items()
             if name not in photo_counts
         ]
     return equivalents
-
-
-def _is_real_only(variant: Variant) -> bool:
-    return all(name.startswith(REAL) for name in variant.data)

@@ -38,6 +38,7 @@ from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.detection import (
     Detection,
     DetectionMetrics,
+    Predictions,
     count_objects,
     evaluate_detections,
     is_ignored,
@@ -47,9 +48,9 @@ from sim2cam.metrics.error_analysis import (
     count_errors,
     find_best_f1_threshold,
 )
-from sim2cam.metrics.instances import ShapeMetrics
-from sim2cam.metrics.keypoints import evaluate_keypoints
-from sim2cam.metrics.masks import GroundTruthMasks, evaluate_masks
+from sim2cam.metrics.instances import ShapeMetrics, compute_shape_metrics
+from sim2cam.metrics.keypoints import match_keypoints
+from sim2cam.metrics.masks import GroundTruthMasks, match_masks
 from sim2cam.metrics.segmentation import (
     PixelConfusions,
     SegmentationMetrics,
@@ -70,16 +71,10 @@ class BenchResult:
     """Predictions of a detector on real images, and their scores.
 
     Attributes:
-        captures: labelled images with the scored categories.
-        predictions: detections by image name.
-        score: box metrics with 95 % intervals.
-        reliability: calibration and out-of-distribution rate.
         keypoints, masks, segments: metrics of keypoints, instance masks and semantic segmentation;
             None if not predicted or not labelled.
         label_mapping: mapping of the labels to the detector's categories; None if the names are the
             same.
-        pixel_confusions: pixel confusion matrices behind ``segments``; None without.
-        selection: unsupervised scores for model selection; None if not measured.
     """
 
     captures: Dataset
@@ -118,12 +113,8 @@ def bench(
     """Evaluate a detector on labelled real images.
 
     Args:
-        detector: detector of ``load_detector``.
-        captures: labelled images.
-        category_map: map from labelled categories to detector categories, where the names differ.
         ignore_unmatched: ignore objects of unknown categories instead of refusing them.
         cached_predictions: predictions by image file, used instead of running the detector.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         InputError: as ``match_captures``, or if keypoints have other names.
@@ -150,7 +141,7 @@ def bench(
         score,
         assess_detector(matched, card, predictions),
         _score_keypoints(matched, detections) if card.keypoints else None,
-        _score_masks(matched, detections, label_masks) if label_masks else None,
+        _score_masks(matched, detections, label_masks),
         _score_segments(matched, confusions),
         matching,
         confusions,
@@ -187,7 +178,6 @@ class UnlabelledResult:
     """Scores of a detector on unlabelled real images.
 
     Attributes:
-        image_count: number of images.
         selection: unsupervised scores for model selection; None with too few detections or one
             category.
         ood_rate: share of out-of-distribution images; None if not measured.
@@ -204,25 +194,16 @@ class UnlabelledResult:
         """Return the scores as JSON values."""
         ood_rate = serialize_ood_rate(self.ood_rate, self.false_positive_rate)
         selection = self.selection.to_json() if self.selection else None
-        return {
-            "images": self.image_count,
-            SELECTION_SCORES: selection,
-            "ood_rate": ood_rate,
-        }
+        return {"images": self.image_count, SELECTION_SCORES: selection, "ood_rate": ood_rate}
 
 
 def bench_unlabelled(
-    detector: AnyDetector,
-    captures: Dataset,
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    detector: AnyDetector, captures: Dataset, *, progress: Callable[[int, int], None] | None = None
 ) -> UnlabelledResult:
     """Evaluate a detector on unlabelled real images.
 
     Args:
-        detector: detector of ``load_detector``.
         captures: images, at least one.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         InputError: if an image cannot be read.
@@ -242,18 +223,12 @@ def bench_unlabelled(
 def score_predictions(loaded: LoadedPredictions) -> BenchResult:
     """Score detections loaded from a file.
 
-    Args:
-        loaded: predictions with their labelled images.
-
     Raises:
         InputError: if images have no labels, detections belong to other images, keypoints have
             other names, or pixels were counted with other labels.
     """
-    captures, predictions_by_image, confusions = (
-        loaded.captures,
-        loaded.detections,
-        loaded.pixel_confusions,
-    )
+    captures, confusions = loaded.captures, loaded.pixel_confusions
+    predictions_by_image = loaded.detections
     score = evaluate_detections(captures, predictions_by_image, rng=derive_rng(0, "bench"))
     every_detection = [d for detections in predictions_by_image.values() for d in detections]
     has_masks = any(detection.mask for detection in every_detection)
@@ -267,9 +242,7 @@ def score_predictions(loaded: LoadedPredictions) -> BenchResult:
         score,
         assess_detections(captures, predictions_by_image),
         _score_keypoints(captures, predictions_by_image) if predicts_keypoints else None,
-        _score_masks(captures, predictions_by_image, label_masks)
-        if has_masks and label_masks
-        else None,
+        _score_masks(captures, predictions_by_image, label_masks if has_masks else {}),
         _score_segments(captures, confusions),
         loaded.label_mapping,
         confusions,
@@ -277,13 +250,11 @@ def score_predictions(loaded: LoadedPredictions) -> BenchResult:
     )
 
 
-def _score_keypoints(
-    captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]]
-) -> ShapeMetrics | None:
+def _score_keypoints(captures: Dataset, predictions: Predictions) -> ShapeMetrics | None:
     """Evaluate keypoints; None without labelled keypoints."""
     if not has_keypoints(captures):
         return None
-    return evaluate_keypoints(captures, predictions, rng=derive_rng(0, "bench"))
+    return compute_shape_metrics(match_keypoints(captures, predictions), rng=derive_rng(0, "bench"))
 
 
 def has_keypoints(captures: Dataset) -> bool:
@@ -293,11 +264,13 @@ def has_keypoints(captures: Dataset) -> bool:
 
 
 def _score_masks(
-    captures: Dataset,
-    predictions: Mapping[str, tuple[Detection, ...]],
-    label_masks: GroundTruthMasks,
-) -> ShapeMetrics:
-    return evaluate_masks(captures, predictions, label_masks, rng=derive_rng(0, "bench"))
+    captures: Dataset, predictions: Predictions, label_masks: GroundTruthMasks
+) -> ShapeMetrics | None:
+    """Evaluate masks; None without labelled masks."""
+    if not label_masks:
+        return None
+    evaluator = match_masks(captures, predictions, label_masks)
+    return compute_shape_metrics(evaluator, rng=derive_rng(0, "bench"))
 
 
 def _score_segments(
@@ -338,27 +311,21 @@ def write_bench_result(
         OutputError: if the file cannot be written.
     """
     ood_scores = result.reliability.ood_scores or {}
-    errors = count_errors(result.captures, result.predictions, result.threshold)
+    scored = result.captures, result.predictions, result.threshold
     content: dict[str, Any] = {
         "scores": result.scores_to_json(),
         "threshold": result.threshold,
         "reliability": result.reliability.to_json(),
-        SELECTION_SCORES: None if result.selection is None else result.selection.to_json(),
+        SELECTION_SCORES: result.selection and result.selection.to_json(),
         "slices": [s.to_json() for s in slices],
         "warnings": list(warnings),
-        "categories": [
-            asdict(counts)
-            for counts in count_category_errors(
-                result.captures, result.predictions, result.threshold
-            )
-        ],
+        "categories": [asdict(counts) for counts in count_category_errors(*scored)],
         "images": [
-            asdict(counts) | {"ood_score": ood_scores.get(counts.name)} for counts in errors
+            asdict(counts) | {"ood_score": ood_scores.get(counts.name)}
+            for counts in count_errors(*scored)
         ],
         LABEL_MAPPING: label_mapping_to_json(result.label_mapping),
-        PIXEL_CONFUSIONS: None
-        if result.pixel_confusions is None
-        else result.pixel_confusions.to_json(),
+        PIXEL_CONFUSIONS: result.pixel_confusions and result.pixel_confusions.to_json(),
         DIGESTS: compute_file_digests(result.captures),
         DETECTIONS: predictions_to_json(result.predictions),
     }

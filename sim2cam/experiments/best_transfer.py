@@ -38,14 +38,6 @@ def select_best_transfer(
     All transfers are fitted to the style images and compared on the development images, or on the
     style images if there are too few development images. A stored selection is returned unchanged.
 
-    Args:
-        path: file of the selection.
-        transfers_dir: folder of the fitted transfers, named after their methods.
-        renders: images to translate.
-        captures: splits of the real images.
-        certification: limits of translations.
-        seed: seed of sampling.
-
     Raises:
         InputError: if an image cannot be read, or there are too few style images.
         OutputError: if a file cannot be written.

@@ -45,7 +45,6 @@ class Comparison:
     """Scores of two runs on the same real images, by one metric.
 
     Attributes:
-        first, second: scores with 95 % intervals.
         difference: first minus second, on the same resamples.
         p_holm: two-sided p-value, with Holm's correction over all compared metrics.
     """
@@ -71,7 +70,6 @@ class Comparisons:
     Attributes:
         kinds: comparisons by metric, by kind of output (``boxes``, ``keypoints``, ``masks``,
             ``segments`` or ``poses``).
-        intervals_over: description of the resampled units.
     """
 
     kinds: Mapping[str, Mapping[str, Comparison]]
@@ -84,11 +82,8 @@ class Comparisons:
             for kind, comparisons in self.kinds.items()
         }
         first, *others = kinds
-        return {
-            **kinds[first],
-            **{kind: kinds[kind] for kind in others},
-            "intervals_over": self.intervals_over,
-        }
+        nested = {kind: kinds[kind] for kind in others}
+        return {**kinds[first], **nested, "intervals_over": self.intervals_over}
 
 
 class _RunPair(NamedTuple):
@@ -101,10 +96,6 @@ class _RunPair(NamedTuple):
 
 def unify_captures(captures: Dataset, predictions: Sequence[LoadedPredictions]) -> Dataset:
     """Return the real images with the labels that all runs share.
-
-    Args:
-        captures: images with their original labels.
-        predictions: predictions on these images.
 
     Raises:
         InputError: if a category or a box has different meanings in two runs.
@@ -145,7 +136,6 @@ def compare_predictions(
     the images have labels; poses if they are given.
 
     Args:
-        captures: images with their original labels.
         first, second: predictions, for instance one run per seed; their means are compared.
         poses: first and second runs of ``load_pose_runs``; None without.
 
@@ -159,9 +149,7 @@ def compare_predictions(
     def pair_runs(
         metrics: Collection[str], match_run: Callable[[LoadedPredictions], Evaluator]
     ) -> _RunPair:
-        return _RunPair(
-            metrics, [match_run(run) for run in first], [match_run(run) for run in second]
-        )
+        return _RunPair(metrics, [*map(match_run, first)], [*map(match_run, second)])
 
     kinds = {
         "boxes": pair_runs(BOX_METRICS, lambda run: DetectionEvaluator(shared, run.detections))
@@ -187,12 +175,7 @@ def compare_predictions(
 
 
 def compare_poses(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> Comparisons:
-    """Compare the first pose estimates with the second, over all instances.
-
-    Args:
-        first, second: runs of ``load_pose_runs``, for instance one per seed; their means are
-            compared.
-    """
+    """Compare the first pose estimates with the second, over all instances."""
     return _compare_pairs({POSES_KEY: _pair_pose_runs(first, second)})
 
 
@@ -225,11 +208,7 @@ def _pair_pose_runs(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluat
 
 
 def _has_output(predictions: LoadedPredictions, attribute: str) -> bool:
-    return any(
-        getattr(detection, attribute)
-        for detections in predictions.detections.values()
-        for detection in detections
-    )
+    return any(getattr(d, attribute) for image in predictions.detections.values() for d in image)
 
 
 def _match_pixels(
@@ -260,14 +239,10 @@ def _compare_pairs(kinds: Mapping[str, _RunPair]) -> Comparisons:
             estimate_seed_mean(ours), estimate_seed_mean(theirs), difference, p
         )
     units = {
-        kind: describe_units_and_runs(pair.first[0].units, _count_fewest_runs(pair))
+        kind: describe_units_and_runs(pair.first[0].units, min(len(pair.first), len(pair.second)))
         for kind, pair in kinds.items()
     }
     description = next(iter(units.values()))
     if POSES_KEY in units and units[POSES_KEY] != description:
         description = f"{description}; for poses over {units[POSES_KEY]}"
     return Comparisons(comparisons, description)
-
-
-def _count_fewest_runs(pair: _RunPair) -> int:
-    return min(len(pair.first), len(pair.second))

@@ -70,13 +70,7 @@ class DemoResult:
     Attributes:
         root: folder of the demo, with ``sim`` and ``detector``, and with ``adapted`` and
             ``translator`` if images were translated.
-        stages: stages in order.
-        notes: notes for readers.
-        trained: scores of the detector that the demo trained.
         shipped: scores of the shipped weights on the same images; None if they are not installed.
-        captures_origin: ``real`` or ``stand-in``.
-        style: unlabelled images.
-        environment: machine, versions and renderer.
     """
 
     root: Path
@@ -101,12 +95,7 @@ def run_demo(
     """Run all stages in an empty folder and return the results.
 
     Args:
-        root: output folder.
         captures: source of ``splits``; None for the stand-in camera.
-        splits: images of ``read_demo_captures``.
-        seed: random seed.
-        workers: number of processes and threads.
-        progress: returns the progress callback of a stage.
 
     Raises:
         Sim2CamError: if a stage fails.
@@ -240,10 +229,8 @@ def _write_result(
                 f"{len(certificate.rejected_images)} of {len(certificate.images)} translated images failed "
                 "the certificate and were excluded; adapted/certificate.json has the reasons."
             )
-        notes += [
-            f"Translator: {warning}"
-            for warning in read_training_outcome(root / "translator").warnings
-        ]
+        warnings = read_training_outcome(root / "translator").warnings
+        notes += [f"Translator: {warning}" for warning in warnings]
     image_count, _ = _select_image_counts()
     if image_count < IMAGE_COUNT:
         notes.append(

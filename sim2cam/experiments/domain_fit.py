@@ -18,8 +18,6 @@ from sim2cam.errors import SceneError, UsageError
 from sim2cam.experiments.domain_gap import (
     ImageFeatures,
     Progress,
-    Rgb,
-    StageGap,
     extract_real_features,
     extract_render_features,
     measure_stage_gaps,
@@ -28,11 +26,11 @@ from sim2cam.experiments.domain_gap import (
 from sim2cam.experiments.factor_estimates import FactorEstimate, estimate_factors
 from sim2cam.experiments.search import Trial, open_study, search
 from sim2cam.files import write_bytes
-from sim2cam.metrics.coverage import Coverage, measure_coverage
+from sim2cam.metrics.coverage import measure_coverage
+from sim2cam.metrics.gaps import HeldOutGap, StageGap
 from sim2cam.metrics.image_statistics import select_statistics
 from sim2cam.metrics.two_sample import (
     MIN_IMAGES,
-    DomainGap,
     FeatureScaler,
     compute_sliced_wasserstein,
     fit_feature_scaler,
@@ -68,12 +66,8 @@ class FitOptions:
     """Settings of a domain fit.
 
     Attributes:
-        trials: number of trials.
-        count: renders per trial.
-        seed: seed of scenes and trials.
         factors: groups and factors to fit; empty for the default ones.
         weights: weights of a detector whose backbone extracts features; None for image statistics.
-        workers: number of processes.
     """
 
     trials: int
@@ -89,11 +83,9 @@ class FittedRange:
     """A range before and after the fit.
 
     Attributes:
-        estimate: estimate of the factor from real images.
         original, fitted: distributions in recipe notation; equal if the factor cannot be estimated.
         interval: factor values that contain the real images; None if the factor cannot be
             estimated.
-        before, after: lower and upper end.
     """
 
     estimate: FactorEstimate
@@ -115,34 +107,11 @@ class FittedRange:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutGap:
-    """Domain gap between renders and held-out real images.
-
-    Attributes:
-        gap: two-sample distances.
-        coverage: coverage of the real images.
-        images: some renders (h, w, 3).
-    """
-
-    gap: DomainGap
-    coverage: Coverage
-    images: tuple[Rgb, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the measures as JSON values."""
-        return {**self.gap.to_json(), "coverage": self.coverage.to_json()}
-
-
-@dataclass(frozen=True, eq=False)
 class DomainFit:
     """Result of a domain fit.
 
     Attributes:
-        ranges: ranges before and after.
         before, after: gap of both domains, on scenes that no trial used.
-        trials: all trials.
-        distributions: changed distributions by factor path.
-        held_out: indices of the held-out real images.
     """
 
     ranges: tuple[FittedRange, ...]
@@ -171,11 +140,7 @@ class _SearchProblem:
     """Inputs of the search.
 
     Attributes:
-        domain: initial domain.
-        ranges: ranges of the factors that can be estimated.
-        estimates: estimate of each factor.
         target_features: scaled features (n, d) of real images.
-        scale: feature scaler.
     """
 
     domain: Domain
@@ -217,13 +182,8 @@ def fit_domain(
     the original range. Every second real image is held out and measures the result on new scenes.
 
     Args:
-        domain: initial domain.
         real_features: features (n, d) of real images.
-        sample_features: returns features of renders.
-        root: folder of the trials.
-        options: settings of the fit.
         settings: other settings that the trials depend on, as JSON values.
-        progress: called with the numbers of finished trials and of all trials.
 
     Raises:
         BackendError: if Optuna is not installed.
@@ -251,7 +211,8 @@ def fit_domain(
         if problem.ranges
         else ()
     )
-    changed = problem.build_distributions(_select_best_parameters(trials)) if trials else {}
+    best = min(trials, key=lambda trial: trial.cost, default=None)
+    changed = problem.build_distributions(best.parameters) if best else {}
 
     def measure_held_out(evaluated_domain: Domain) -> HeldOutGap:
         renders = sample_features(
@@ -298,12 +259,9 @@ def fit_recipe(
     )
     digest = hashlib.sha256(np.ascontiguousarray(real_features).tobytes()).hexdigest()[:16]
     settings = {
-        "recipe": small.digest()[:16],
-        "captures": digest,
-        "seed": options.seed,
-        "count": options.count,
-        "factors": list(options.factors),
-    }
+        "recipe": small.digest()[:16], "captures": digest, "seed": options.seed,
+        "count": options.count, "factors": list(options.factors),
+    }  # fmt: skip
     return fit_domain(
         recipe.domain, real_features, sample_features, root, options, settings, progress
     )
@@ -330,12 +288,6 @@ def measure_fitted_gap(
 
 def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:
     """Write a recipe with the fitted ranges.
-
-    Args:
-        fit: the domain fit.
-        base: shipped name or path of the fitted recipe.
-        name: name of the new recipe.
-        out: path of the new recipe.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -370,16 +322,8 @@ def _select_searchable(
     ranges: Sequence[FactorRange], estimates: Sequence[FactorEstimate]
 ) -> tuple[tuple[FactorRange, ...], tuple[FactorEstimate, ...]]:
     """Return the ranges and estimates of the factors that can be estimated."""
-    searchable = [
-        (factor_range, estimate)
-        for factor_range, estimate in zip(ranges, estimates, strict=True)
-        if estimate.interval is not None
-    ]
-    return tuple(r for r, _ in searchable), tuple(e for _, e in searchable)
-
-
-def _select_best_parameters(trials: Sequence[Trial]) -> Mapping[str, float]:
-    return min(trials, key=lambda trial: trial.cost).parameters
+    pairs = [(r, e) for r, e in zip(ranges, estimates, strict=True) if e.interval is not None]
+    return tuple(r for r, _ in pairs), tuple(e for _, e in pairs)
 
 
 def _run_trials(
@@ -449,14 +393,10 @@ def _measure_gap(
 def _summarize_range(
     factor_range: FactorRange, estimate: FactorEstimate, fitted: Distribution | None
 ) -> FittedRange:
-    interval = (
-        None
-        if estimate.interval is None
-        else (
-            factor_range.from_position(estimate.interval[0]),
-            factor_range.from_position(estimate.interval[1]),
-        )
-    )
+    interval = None
+    if estimate.interval is not None:
+        low, high = map(factor_range.from_position, estimate.interval)
+        interval = low, high
     original = factor_range.distribution
     result: Any = original if fitted is None else fitted
     return FittedRange(
@@ -468,19 +408,12 @@ def _summarize_range(
 def _shrink_recipe(recipe: Recipe) -> Recipe:
     width = min(FEATURE_WIDTH_PX, recipe.render.width)
     height = round(recipe.render.height * width / recipe.render.width)
-    return replace(
-        recipe,
-        render=replace(
-            recipe.render, width=width, height=height, views=1, channels=(), sequence=None
-        ),
-    )
+    render = replace(recipe.render, width=width, height=height, views=1, channels=(), sequence=None)
+    return replace(recipe, render=render)
 
 
 def _select_coarse_features(features: Floats, options: FitOptions) -> Floats:
     """Return the features that small images determine; all features of a detector."""
     if options.weights is not None:
         return features
-    columns: Sequence[int] = np.concatenate(
-        [select_statistics("color"), select_statistics("structure")]
-    ).tolist()
-    return features[:, columns]
+    return features[:, [*select_statistics("color"), *select_statistics("structure")]]

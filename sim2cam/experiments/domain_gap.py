@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import cv2
 import numpy as np
@@ -17,6 +17,7 @@ from sim2cam.data.sample import Dataset
 from sim2cam.engines.process_pool import map_units
 from sim2cam.errors import InputError
 from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
+from sim2cam.metrics.gaps import StageGap
 from sim2cam.metrics.image_statistics import (
     MIN_SIDE_PX,
     STATISTIC_NAMES,
@@ -25,7 +26,6 @@ from sim2cam.metrics.image_statistics import (
     select_statistics,
 )
 from sim2cam.metrics.two_sample import (
-    DomainGap,
     FeatureScaler,
     TwoSampleDistance,
     fit_feature_scaler,
@@ -63,8 +63,6 @@ class ImageFeatures:
 
     Attributes:
         features: features (n, d).
-        sampled_values: sampled factors of each image, by path.
-        images: first images (h, w, 3).
     """
 
     features: Floats
@@ -73,41 +71,8 @@ class ImageFeatures:
 
 
 @dataclass(frozen=True)
-class StageGap:
-    """Domain gap after a stage of image formation.
-
-    Attributes:
-        stage: last applied stage; ``RAW_RENDER`` before the first.
-        gap: gap over all features.
-        aspects: sliced Wasserstein distances of colour, structure and detail features.
-        isp_gaps: classifier AUC over the ISP features of each stage, where enough images have them.
-    """
-
-    stage: str
-    gap: DomainGap
-    aspects: Mapping[str, TwoSampleDistance]
-    isp_gaps: Mapping[str, TwoSampleDistance]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the gap as JSON values."""
-        parts = {"aspects": self.aspects, "isp_gaps": self.isp_gaps}
-        values = {
-            part: {name: distance.to_json() for name, distance in distances.items()}
-            for part, distances in parts.items()
-        }
-        return {"stage": self.stage, **self.gap.to_json(), **values}
-
-
-@dataclass(frozen=True)
 class FeatureUnit:
-    """A scene whose features a worker extracts.
-
-    Attributes:
-        recipe: recipe as JSON, for other processes.
-        stage_sets: sets of image-formation stages; each gives one image.
-        featurizer: extracts the features of each image.
-        keep_images: whether to return the images too.
-    """
+    """A scene whose features a worker extracts."""
 
     recipe: str
     seed: int
@@ -134,10 +99,6 @@ def measure_stage_gaps(
     Args:
         recipes: recipes with images of one size.
         captures: real images, labels unused; larger images are downscaled to the recipes' width.
-        count: scenes of each recipe.
-        seed: seed of the scenes.
-        workers: number of processes.
-        progress: called with the numbers of finished scenes and of all scenes of a recipe.
 
     Raises:
         InputError: if a real image cannot be read, or is too small.
@@ -177,11 +138,9 @@ def extract_real_features(captures: Dataset, width: int, featurizer: Featurizer)
 
 def select_featurizer(weights: Path | None) -> Featurizer:
     """Return a featurizer: the backbone of a detector, or image statistics without weights."""
-    return (
-        compute_image_statistics
-        if weights is None
-        else partial(_extract_backbone_features, weights)
-    )
+    if weights is None:
+        return compute_image_statistics
+    return partial(_extract_backbone_features, weights)
 
 
 def extract_render_features(
@@ -200,19 +159,12 @@ def extract_render_features(
     Args:
         recipe: recipe; only the first camera of each scene is rendered.
         stage_sets: sets of image-formation stages, each applied to the same scenes.
-        count: number of scenes.
-        seed: seed of the scenes.
-        workers: number of processes; features do not depend on it.
-        progress: called with the numbers of finished scenes and of all scenes.
-        featurizer: extracts the features of each image.
-        keep_count: number of images to return.
 
     Raises:
         SceneError: if a scene does not come to rest.
     """
-    text = replace(
-        recipe, render=replace(recipe.render, views=1, channels=(), sequence=None)
-    ).to_json()
+    stills = replace(recipe.render, views=1, channels=(), sequence=None)
+    text = replace(recipe, render=stills).to_json()
     units = [
         FeatureUnit(text, seed, i, stage_sets, featurizer, i < keep_count) for i in range(count)
     ]
@@ -309,10 +261,7 @@ def _extract_gap_features(rgb: Rgb) -> Floats:
     return np.concatenate([compute_image_statistics(rgb), extract_isp_features(rgb)])
 
 
-_STATISTICS_COLUMNS, _ISP_COLUMNS = (
-    slice(len(STATISTIC_NAMES)),
-    slice(len(STATISTIC_NAMES), None),
-)
+_STATISTICS_COLUMNS, _ISP_COLUMNS = (slice(len(STATISTIC_NAMES)), slice(len(STATISTIC_NAMES), None))
 
 
 def _extract_backbone_features(weights: Path, rgb: Rgb) -> Floats:

@@ -26,7 +26,6 @@ class FactorEstimate:
     """Estimate of a factor.
 
     Attributes:
-        path: factor path.
         loo_r2: leave-one-out R² of the regression; negative if it is worse than the mean.
         interval: 95 % interval of the factor over the real images, as positions in its range (0 to
             1); None if the factor cannot be estimated.
@@ -53,9 +52,6 @@ def estimate_factors(
     Args:
         real_features: features (n, d) of real images.
         render_features: features (m, d) of renders, on the same scale.
-        sampled_values: sampled factors of each render.
-        ranges: ranges of the factors.
-        rng: random generator of the posterior samples.
     """
     return tuple(
         _estimate_factor(real_features, render_features, sampled_values, factor_range, rng)
@@ -98,9 +94,7 @@ class _Regression:
     """Bayesian linear regression of a factor on features.
 
     Attributes:
-        loo_r2: leave-one-out R².
         center, mean: mean of the features (d,) and of the factor.
-        coefficients: coefficients (d,).
         spread: standard deviation of the leave-one-out errors.
         inverse_gram: inverse of the regularized Gram matrix (d, d), for the predictive variance.
     """

@@ -29,13 +29,7 @@ _CHANNELS: tuple[OutputName, ...] = ("ids",)
 
 @dataclass(frozen=True, eq=False)
 class FactorImage:
-    """Render of a scene with one factor at one end of its range.
-
-    Attributes:
-        group, factor: names of the factor.
-        value: value in all instances of the group.
-        rgb: image (h, w, 3).
-    """
+    """Render of a scene with one factor at one end of its range."""
 
     group: str
     factor: str
@@ -49,10 +43,7 @@ def render_factor_extremes(
     """Yield an image for each end of each factor; None where the lens has a blind corner.
 
     Args:
-        recipe: recipe of the scene.
-        seed: dataset seed.
         factors: factors to show; fixed factors have no images.
-        index: scene index.
 
     Raises:
         SceneError: if the scene does not come to rest.

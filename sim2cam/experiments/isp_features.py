@@ -57,7 +57,6 @@ def compare_isp_features(first: Floats, second: Floats, seed: int) -> dict[str, 
 
     Args:
         first, second: ISP features (n, features) and (m, features).
-        seed: seed of folds, resamples and permutations.
     """
     distances: dict[str, TwoSampleDistance] = {}
     for stage, names in ISP_FEATURES.items():

@@ -23,7 +23,6 @@ def read_meshes(folder: Path, objects: Mapping[str, ObjectGeometry]) -> dict[str
     """Return the triangles (n, 3, 3) of objects in their own frames, in metres, by category.
 
     Args:
-        folder: folder of meshes, as for ``sim2cam assets``.
         objects: objects of a detector by category; objects without a mesh are left out.
 
     Raises:

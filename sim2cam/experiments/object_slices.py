@@ -34,11 +34,6 @@ def slice_errors(
     Object attributes are size, visible fraction or occlusion, and distance; image attributes are
     brightness, origin and session.
 
-    Args:
-        captures: labelled images.
-        predictions: detections by image name.
-        threshold: score threshold of detections.
-
     Raises:
         InputError: if an image cannot be read.
     """

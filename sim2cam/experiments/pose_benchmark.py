@@ -57,13 +57,9 @@ class PoseBenchResult:
     """Scores of estimated poses.
 
     Attributes:
-        score: pose metrics with 95 % intervals.
-        views: images with targets.
-        matches: errors and recalls of each target instance.
         scored_count: scored estimates: per object and image at most as many as there are targets.
         ignored_count: estimates that are not scored, of other objects or beyond the number of
             targets.
-        images_without_poses: number of images without any estimate.
         seconds_per_image: mean time per image; None if an estimate has no time.
         in_metres: whether estimates seem to be in metres instead of BOP's millimetres.
     """
@@ -89,13 +85,7 @@ class PoseBenchResult:
 
 @dataclass(frozen=True, eq=False)
 class PoseTask:
-    """Targets of a pose benchmark: the test part of a BOP dataset.
-
-    Attributes:
-        bop_root: folder of the dataset.
-        views: images with targets.
-        models: models of the targets, by object id.
-    """
+    """Targets of a pose benchmark: the test part of a BOP dataset."""
 
     bop_root: Path
     views: tuple[PoseImage, ...]
@@ -115,10 +105,6 @@ class PoseTask:
 def read_pose_task(bop_root: Path, *, limit: int | None = None) -> PoseTask:
     """Read the targets of a pose benchmark.
 
-    Args:
-        bop_root: folder of a BOP dataset with object meshes.
-        limit: maximum number of images; None for all.
-
     Raises:
         InputError: if a file is missing, broken or contradicts another, or the dataset has no
             target.
@@ -134,11 +120,6 @@ def bench_poses(
     results: Path, task: PoseTask, *, progress: Callable[[int, int], None] | None = None
 ) -> PoseBenchResult:
     """Score the pose estimates of a file.
-
-    Args:
-        results: CSV file in the format of the BOP challenge 2019.
-        task: targets.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         InputError: if a file is missing, broken or contradicts another, or the dataset has no
@@ -184,12 +165,6 @@ def match_estimates(
 ) -> list[PoseTarget]:
     """Return all targets with their estimates.
 
-    Args:
-        results: file of the estimates, for errors.
-        estimates: estimates of the file.
-        task: targets.
-        progress: called with the numbers of finished images and of all images.
-
     Raises:
         InputError: if the estimates belong to another dataset, or a depth image is broken.
     """
@@ -198,8 +173,7 @@ def match_estimates(
         (v.scene_id, v.image_id, o) in by_object for v in task.views for o in v.ground_truth_poses
     ):
         raise InputError(
-            results,
-            f"no pose of a target in {task.bop_root}. The file belongs to another dataset.",
+            results, f"no pose of a target in {task.bop_root}. The file belongs to another dataset."
         )
     has_depth = task.depth_count == len(task.views)
     targets = []
@@ -220,12 +194,7 @@ def match_estimates(
 
 @dataclass(frozen=True, eq=False)
 class PosePredictions:
-    """Predictions of a detector on the test part of a BOP dataset.
-
-    Attributes:
-        poses: poses of all images.
-        predictions: predictions without surfaces, by image file.
-    """
+    """Predictions of a detector on the test part of a BOP dataset."""
 
     poses: tuple[PoseEstimate, ...]
     predictions: Mapping[Path, Prediction]
@@ -243,14 +212,6 @@ def estimate_poses(
     """Estimate poses on the test part of a BOP dataset.
 
     Per image and object, as many poses are returned as there are targets, by score.
-
-    Args:
-        detector: detector trained with poses.
-        bop_root: folder of the dataset.
-        category_map: map from dataset categories to detector categories, where the names differ.
-        meshes: meshes as for ``estimate_pose``.
-        limit: maximum number of images; None for all images of ``read_pose_task``.
-        progress: called with the numbers of finished images and of all images.
 
     Raises:
         UsageError: if the detector predicts no poses.

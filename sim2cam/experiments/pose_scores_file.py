@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,8 +48,9 @@ def serialize_pose_images(result: PoseBenchResult) -> list[dict[str, Any]]:
     """Return the errors and recalls of every target, by image and object, as JSON values."""
     objects: list[list[dict[str, Any]]] = [[] for _ in result.views]
     for matches in result.matches:
-        errors = {
-            name: _replace_infinities(values.tolist()) for name, values in matches.errors.items()
+        errors = {  # JSON has no infinity
+            name: [value if math.isfinite(value) else None for value in values.tolist()]
+            for name, values in matches.errors.items()
         }
         credit = {name: values.tolist() for name, values in matches.recalls.items()}
         objects[matches.image_index].append(
@@ -89,10 +89,6 @@ def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
 
     Meshes and depth images are not needed.
 
-    Args:
-        path: path of the file.
-        bop_root: folder of the BOP dataset of the benchmark.
-
     Raises:
         InputError: if a file is broken, or the poses were scored on other images or instances.
     """
@@ -114,11 +110,11 @@ def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
     views, names = read_pose_images(scenes), read_category_names(scenes)
     expected = [
         (
-            view.scene_id,
-            view.image_id,
-            sorted((names[o], len(t)) for o, t in view.ground_truth_poses.items()),
+            v.scene_id,
+            v.image_id,
+            sorted((names[o], len(t)) for o, t in v.ground_truth_poses.items()),
         )
-        for view in views
+        for v in views
     ]
     scored = [
         (image.scene_id, image.image_id, sorted(map(_count_instances, image.objects)))
@@ -150,8 +146,3 @@ def _parse_object(path: Path, image: int, object_poses: _ObjectPoses) -> PoseMat
 
 def _count_instances(object_poses: _ObjectPoses) -> tuple[str, int]:
     return object_poses.name, len(next(iter(object_poses.credit.values())))
-
-
-def _replace_infinities(values: Sequence[float]) -> list[float | None]:
-    """Replace infinities by None, as JSON has no infinity."""
-    return [value if math.isfinite(value) else None for value in values]

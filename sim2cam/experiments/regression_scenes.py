@@ -49,10 +49,7 @@ class Tolerances:
         mean_difference: mean absolute difference of all pixel values (0 to 255).
         pixel_difference: absolute difference (0 to 255) above which a pixel counts as changed.
         pixel_fraction: fraction of changed pixels.
-        box_px: shift of a box side.
-        visible_fraction: difference in visible fraction of an object.
         position_m: shift of an object in the camera frame.
-        rotation_rad: rotation of an object.
     """
 
     mean_difference: float = 0.5
@@ -71,10 +68,6 @@ class RegressionCase:
     Attributes:
         scene: settled scene, or the scene at the time of a frame; file paths are relative to the
             case.
-        view: camera index.
-        objects: labels of the camera.
-        tolerances: tolerances of labels and image.
-        note: reason for the case.
         gains: settings of auto exposure and white balance that depend on earlier frames; None to
             compute them.
     """
@@ -92,12 +85,7 @@ class CaseResult:
     """Result of rendering a case again.
 
     Attributes:
-        name: name of the case.
         deviations: descriptions of deviations beyond the tolerances; empty if there are none.
-        is_same_file: whether the encoded image is identical.
-        mean_difference: mean absolute difference of pixel values.
-        expected, actual: stored and new image (h, w, 3).
-        note: reason for the case.
     """
 
     name: str
@@ -128,10 +116,6 @@ def add_case(
     """Store the scene of a sample as a case and return the path of the case.
 
     Args:
-        sample: path ``DATASET/SAMPLE`` of a dataset folder and a sample name.
-        folder: folder of cases.
-        name: name of the case; None for dataset and sample name.
-        note: reason for the case.
         recipe: recipe of the dataset, to find files; scenes without files need none.
 
     Raises:
@@ -159,10 +143,6 @@ def add_case(
 
 def run_cases(folder: Path, *, renew: bool = False) -> Iterator[CaseResult | BrokenCase]:
     """Render each case of a folder again and yield the results.
-
-    Args:
-        folder: folder of ``add_case``.
-        renew: replace stored images and labels that deviate.
 
     Raises:
         InputError: if the folder has no case.

@@ -61,12 +61,7 @@ class Reliability:
 def assess_detections(
     captures: Dataset, detections: Mapping[str, Sequence[Detection]]
 ) -> Reliability:
-    """Measure the calibration of detections.
-
-    Args:
-        captures: labelled images.
-        detections: detections by image name, with an entry for every image.
-    """
+    """Measure the calibration of detections."""
     return Reliability(
         measure_calibration(
             collect_scored_detections(captures, detections), derive_rng(0, "calibration")
@@ -77,13 +72,7 @@ def assess_detections(
 def assess_detector(
     captures: Dataset, card: DetectorCard, predictions: Mapping[str, Prediction]
 ) -> Reliability:
-    """Measure the reliability of a detector on labelled images.
-
-    Args:
-        captures: labelled images.
-        card: card of the detector.
-        predictions: predictions by image name, with an entry for every image.
-    """
+    """Measure the reliability of a detector on labelled images."""
     scored = collect_scored_detections(
         captures, {name: prediction.detections for name, prediction in predictions.items()}
     )
@@ -143,19 +132,15 @@ def collect_ood_scores(predictions: Mapping[str, Prediction]) -> dict[str, float
 
 def estimate_ood_rate(ood_scores: Mapping[str, float]) -> Estimate | None:
     """Return the fraction of images with an OOD score above 1; None without scores."""
-    return (
-        estimate_proportion(sum(score > 1 for score in ood_scores.values()), len(ood_scores))
-        if ood_scores
-        else None
-    )
+    if not ood_scores:
+        return None
+    return estimate_proportion(sum(score > 1 for score in ood_scores.values()), len(ood_scores))
 
 
 def serialize_ood_rate(
     ood_rate: Estimate | None, false_positive_rate: float | None
 ) -> dict[str, Any] | None:
     """Return an OOD rate and the rate among in-distribution images as JSON values."""
-    return (
-        None
-        if ood_rate is None
-        else ood_rate.to_json() | {"false_positive_rate": false_positive_rate}
-    )
+    if ood_rate is None:
+        return None
+    return ood_rate.to_json() | {"false_positive_rate": false_positive_rate}

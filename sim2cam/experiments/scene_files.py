@@ -21,12 +21,6 @@ FILES_FOLDER = "files"
 def copy_scene_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: Path) -> Scene:
     """Return a scene whose files are copied to ``files/DIGEST/NAME`` in a folder.
 
-    Args:
-        scene: scene with files by their names in its recipe.
-        recipe: recipe of the scene; None for scenes without files.
-        folder: target folder.
-        sample: path of the sample, for errors.
-
     Raises:
         InputError: if the recipe is missing, or has other files than the scene.
         OutputError: if the folder cannot be written.

@@ -22,13 +22,7 @@ _METADATA_KEY = "facts"
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial of a search.
-
-    Attributes:
-        parameters: parameters (0 to 1) by name.
-        cost: value to minimize.
-        metadata: additional JSON values.
-    """
+    """A trial of a search."""
 
     parameters: Parameters
     cost: float
@@ -49,15 +43,6 @@ def search(
 
     Each trial depends only on the seed and the trials before it, so that a resumed or extended
     search equals an uninterrupted one.
-
-    Args:
-        study: study of ``open_study``; its finished trials are reused.
-        names: parameter names.
-        objective: returns the cost and metadata of parameters.
-        initial_trials: parameters of the first trials.
-        count: total number of trials.
-        seed: seed of the sampler.
-        progress: called with the numbers of finished trials and of all trials.
     """
     optuna = _import_optuna()
     completed = (optuna.trial.TrialState.COMPLETE,)
@@ -82,7 +67,6 @@ def open_study(root: Path, settings: Mapping[str, Any]) -> Any:
     """Return the Optuna study of a folder.
 
     Args:
-        root: folder of ``STUDY_FILE``.
         settings: settings that the trials depend on, as JSON values; other trials are refused.
 
     Raises:

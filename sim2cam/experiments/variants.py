@@ -48,10 +48,7 @@ class VariantOption:
     """A variant that an ablation study can include.
 
     Attributes:
-        key: name for --variants.
         groups: groups of the variant, also for --variants.
-        variant: training data of the variant.
-        skip_reason: reason why it cannot run; empty if it can.
     """
 
     key: str
@@ -61,12 +58,7 @@ class VariantOption:
 
 
 def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[VariantOption, ...]:
-    """Return all variants, from the smallest part of the pipeline to real images only.
-
-    Args:
-        captures: splits of the real images.
-        fixed_recipe: recipe without randomization, from ``find_fixed_recipe``.
-    """
+    """Return all variants, from the smallest part of the pipeline to real images only."""
     style = len(captures.style.samples)
     no_style = "" if style else "no style photos"
     too_few = f"{style} style photos; a transfer needs at least {MIN_REAL_IMAGES}"
@@ -77,109 +69,71 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
     photos = len(captures.train.samples) if captures.train else 0
     no_photos = "" if photos else "no labelled train split"
     few_photos = f"only {photos} labelled photos" if photos else no_photos
-    return (
-        VariantOption(FIXED, (_CORE,), Variant("sim without randomization", (FIXED,)), no_fixed),
-        VariantOption(RANDOMIZED, (_CORE,), Variant("randomized", (RANDOMIZED,))),
-        VariantOption(
-            CAMERA,
-            (_CORE,),
-            Variant("randomized + camera fit", (CAMERA,)),
-            no_camera,
+    counts = {count: "" if count <= photos else few_photos for count in PHOTO_COUNTS}
+    rows: tuple[tuple[str, str, Variant, str], ...] = (
+        (FIXED, _CORE, Variant("sim without randomization", (FIXED,)), no_fixed),
+        (RANDOMIZED, _CORE, Variant("randomized", (RANDOMIZED,)), ""),
+        (CAMERA, _CORE, Variant("randomized + camera fit", (CAMERA,)), no_camera),
+        (BEST_TRANSFER, _CORE, _add_data("+ best transfer", BEST_TRANSFER), no_transfer),
+        *((n, _TRANSFERS, _add_data(f"+ {n}", n), no_transfer) for n in TRANSFER_TYPES),
+        (TRANSLATED, f"{_CORE} {_TRANSLATORS}", _add_data("+ translated", TRANSLATED), no_transfer),
+        (
+            f"{TRANSLATED}-{_ALONE}", _TRANSLATORS,
+            Variant("translated alone", (TRANSLATED,)), no_transfer,
         ),
-        VariantOption(
-            BEST_TRANSFER,
-            (_CORE,),
-            Variant("+ best transfer", (RANDOMIZED, BEST_TRANSFER)),
-            no_transfer,
-        ),
-        *(
-            VariantOption(
-                name, (_TRANSFERS,), Variant(f"+ {name}", (RANDOMIZED, name)), no_transfer
-            )
-            for name in TRANSFER_TYPES
-        ),
-        VariantOption(
-            TRANSLATED,
-            (_CORE, _TRANSLATORS),
-            Variant("+ translated", (RANDOMIZED, TRANSLATED)),
-            no_transfer,
-        ),
-        VariantOption(
-            f"{TRANSLATED}-{_ALONE}",
-            (_TRANSLATORS,),
-            Variant("translated alone", (TRANSLATED,)),
-            no_transfer,
-        ),
-        VariantOption(
-            RETRANSLATED,
-            (_TRANSLATORS,),
-            Variant("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
-            no_transfer,
-        ),
-        VariantOption(
-            CAMERA_TRANSLATED,
-            (_TRANSLATORS,),
+        (RETRANSLATED, _TRANSLATORS, _add_data("+ translated, next seed", RETRANSLATED), no_transfer),
+        (
+            CAMERA_TRANSLATED, _TRANSLATORS,
             Variant("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
             no_camera or no_transfer,
         ),
-        VariantOption(
-            PSEUDO_LABELLED,
-            (_CORE,),
+        (
+            PSEUDO_LABELLED, _CORE,
             Variant("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, PSEUDO_LABELLED)),
             no_style,
         ),
+        *((n, _TRANSLATORS, _add_data(f"+ {n}", n), no_transfer) for n in PUBLISHED),
         *(
-            VariantOption(
-                name, (_TRANSLATORS,), Variant(f"+ {name}", (RANDOMIZED, name)), no_transfer
-            )
-            for name in PUBLISHED
-        ),
-        *(
-            VariantOption(
-                method,
-                (_FEATURES,),
-                Variant(f"+ {method}", (RANDOMIZED,), alignment=method),
-                no_style,
-            )
+            (method, _FEATURES, Variant(f"+ {method}", (RANDOMIZED,), alignment=method), no_style)
             for method in get_args(AdaptationMethod)
         ),
         *(
-            VariantOption(
-                f"{_MIXED}-{count}",
-                (_MIXED,),
-                Variant(f"randomized + {count} labelled photos", (RANDOMIZED, f"{REAL}-{count}")),
-                "" if count <= photos else few_photos,
+            (
+                f"{_MIXED}-{n}", _MIXED,
+                _add_data(f"randomized + {n} labelled photos", f"{REAL}-{n}"), reason,
             )
-            for count in PHOTO_COUNTS
+            for n, reason in counts.items()
         ),
         *(
-            VariantOption(
-                f"{_FINE_TUNED}-{count}",
-                (_FINE_TUNED,),
-                Variant(
-                    f"randomized, then {count} labelled photos", (RANDOMIZED,), (f"{REAL}-{count}",)
-                ),
-                "" if count <= photos else few_photos,
+            (
+                f"{_FINE_TUNED}-{n}", _FINE_TUNED,
+                Variant(f"randomized, then {n} labelled photos", (RANDOMIZED,), (f"{REAL}-{n}",)),
+                reason,
             )
-            for count in PHOTO_COUNTS
+            for n, reason in counts.items()
         ),
         *(
-            VariantOption(
-                f"{REAL}-{count}",
-                (_CURVE,),
-                Variant(f"real only ({count} labelled photos)", (f"{REAL}-{count}",)),
-                "" if count < photos else few_photos,
+            (
+                f"{REAL}-{n}", _CURVE,
+                Variant(f"real only ({n} labelled photos)", (f"{REAL}-{n}",)), reason,
             )
-            for count in PHOTO_COUNTS
-            if count != photos
+            for n, reason in counts.items()
+            if n != photos
         ),
-        VariantOption(
-            REAL,
-            (_CORE, _CURVE),
-            Variant(f"real only ({photos or 'all'} labelled photos)", (REAL,)),
-            no_photos,
+        (
+            REAL, f"{_CORE} {_CURVE}",
+            Variant(f"real only ({photos or 'all'} labelled photos)", (REAL,)), no_photos,
         ),
+    )  # fmt: skip
+    return tuple(
+        VariantOption(key, tuple(groups.split()), variant, reason)
+        for key, groups, variant, reason in rows
     )
+
+
+def _add_data(name: str, dataset: str) -> Variant:
+    """Return the variant that adds a dataset to the randomized renders."""
+    return Variant(name, (RANDOMIZED, dataset))
 
 
 def select_variants(names: Iterable[str], options: Iterable[VariantOption]) -> set[str]:
@@ -217,15 +171,7 @@ def run_variants(
     """Run the selected variants and return the reason why each variant has not run, if so.
 
     Args:
-        plan: settings of the study, with all variants that can run.
-        options: all variants.
-        selected_keys: keys of the variants to run.
-        captures: splits of the real images.
-        root: folder of the study.
-        workers: number of parallel trainings, each with one thread.
         minutes: time limit; no training starts after it, and with 0 no data are made.
-        device: device of trainings and translators.
-        progress: called with the numbers of finished trainings and of all selected trainings.
 
     Raises:
         Sim2CamError: if data cannot be made, a training fails, or no variant can run.
@@ -275,10 +221,6 @@ def find_fixed_recipe(name: str, recipe: Recipe) -> str | None:
     It has the same name with the suffix ``-fixed``, next to the file or among the shipped recipes.
     It is a recipe of its own because only its author can decide which factors, such as the throw,
     must still vary.
-
-    Args:
-        name: path of the recipe, or name of a shipped recipe.
-        recipe: the recipe.
 
     Raises:
         RecipeError: if the fixed recipe is broken, or has other categories.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,31 +16,19 @@ _ROUNDING_TOLERANCE = 1e-12  # smaller differences are floating-point noise
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % confidence interval.
-
-    Attributes:
-        value: value over all images.
-        ci95: lower and upper end of the interval.
-    """
+    """A value with its 95 % confidence interval."""
 
     value: float
     ci95: tuple[float, float]
 
     def to_json(self) -> dict[str, Any]:
         """Return ``{"value": v, "ci95": [low, high]}``."""
-        return {"value": self.value, "ci95": list(self.ci95)}
+        return fields_to_json(self)
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Difference of two runs on the same images.
-
-    Attributes:
-        value: first minus second.
-        ci95: lower and upper end of the 95 % interval.
-        p_value: two-sided p-value of no difference.
-        standard_error: standard error of the value.
-    """
+    """Difference of two runs on the same images."""
 
     value: float
     ci95: tuple[float, float]
@@ -84,9 +72,17 @@ def bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> E
     return Estimate(value, _compute_percentile_interval(bootstrap_values))
 
 
-def estimates_to_json(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    """Return named estimates as JSON values ``{"value": v, "ci95": [low, high]}``."""
-    return {name: estimate.to_json() for name, estimate in estimates.items()}
+def fields_to_json(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as JSON values; nested records by their ``to_json``."""
+    return {field.name: _value_to_json(getattr(record, field.name)) for field in fields(record)}
+
+
+def _value_to_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _value_to_json(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return list(value)
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
 def basic_bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> Estimate:
@@ -108,7 +104,6 @@ def compute_paired_difference(
     """Return the paired difference of two values.
 
     Args:
-        first, second: values over all images.
         first_bootstrap_values, second_bootstrap_values: values on the same resamples
             (n_resamples,).
     """
@@ -136,7 +131,6 @@ def average_over_seeds(
     Args:
         scores: scores of each run (runs, 1 + n_resamples): over all images, then over resamples of
             images.
-        rng: source of the resamples of runs.
     """
     runs, columns = scores.shape
     n_sampled = max(1, runs - 1)

@@ -27,10 +27,8 @@ class ScoredDetections:
     """Scores of detections and whether each is a true positive.
 
     Attributes:
-        scores: (n,).
         is_true_positive: whether each matches an object of its category at IoU 0.5 (n,).
         categories: category names (n,).
-        image_indices: image indices (n,).
         units: resampling units of all images, including images without detections.
     """
 
@@ -43,13 +41,7 @@ class ScoredDetections:
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Detections of similar confidence.
-
-    Attributes:
-        confidence: mean score.
-        precision: fraction of true positives.
-        n_detections: number of detections.
-    """
+    """Detections of similar confidence."""
 
     confidence: float
     precision: float
@@ -66,7 +58,6 @@ class ConfidenceCalibration:
             errors are biased upwards, as noise dominates them.
         chance_ece: 95 % quantile of the error of perfectly calibrated confidences (Broecker and
             Smith 2007, "Increasing the reliability of reliability diagrams").
-        bins: reliability bins, by rising confidence.
     """
 
     ece: Estimate
@@ -82,12 +73,7 @@ class ConfidenceCalibration:
 def collect_scored_detections(
     dataset: LabelledDataset, predictions: Predictions
 ) -> ScoredDetections:
-    """Return all counted detections with their scores, matched as in COCO.
-
-    Args:
-        dataset: labelled images.
-        predictions: detections by image name, with an entry for every image.
-    """
+    """Return all counted detections with their scores, matched as in COCO."""
     rows: list[tuple[float, bool, str, int]] = []
     for category in dataset.categories:
         for image, matches in enumerate(match_category(dataset, predictions, category)):
@@ -114,21 +100,14 @@ def measure_calibration(
     equal width (Roelofs et al. 2022, "Mitigating bias in calibration error estimation"). Detections
     below ``MIN_SCORE`` are left out.
 
-    Args:
-        detections: detections in all images.
-        rng: source of the resamples.
-
     Returns:
         None without detections, or if scores lie outside 0 to 1.
     """
     is_confident = detections.scores >= MIN_SCORE
     if not is_confident.any() or detections.scores.min() < 0 or detections.scores.max() > 1:
         return None
-    scores, is_correct, images = (
-        detections.scores[is_confident],
-        detections.is_true_positive[is_confident],
-        detections.image_indices[is_confident],
-    )
+    scores, images = detections.scores[is_confident], detections.image_indices[is_confident]
+    is_correct = detections.is_true_positive[is_confident]
     bins = np.array_split(np.argsort(scores, kind="stable"), min(N_BINS, len(scores)))
     n_images = detections.units.n_images
     gap_sums, detection_counts = np.zeros((2, n_images, len(bins)))  # per image
@@ -142,9 +121,8 @@ def measure_calibration(
     resampled = np.divide(absolute_gaps, totals, out=np.full(N_RESAMPLES, np.nan), where=totals > 0)
     value = float(np.abs(gap_sums.sum(axis=0)).sum() / len(scores))
     sigmas = [np.sqrt((scores[members] * (1 - scores[members])).sum()) for members in bins]
-    chance_errors = np.abs(rng.normal(0, sigmas, (N_RESAMPLES, len(bins)))).sum(axis=1) / len(
-        scores
-    )
+    chance_gaps = np.abs(rng.normal(0, sigmas, (N_RESAMPLES, len(bins))))
+    chance_errors = chance_gaps.sum(axis=1) / len(scores)
     return ConfidenceCalibration(
         basic_bootstrap_estimate(value, resampled),
         float(np.quantile(chance_errors, 0.95)),

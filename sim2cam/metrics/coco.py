@@ -15,22 +15,28 @@ MAX_AREA = 1e18
 
 def compute_coco_average_precision(
     iou_type: Literal["bbox", "keypoints", "segm"],
-    ground_truth: dict[str, Any],
+    image_sizes: Sequence[tuple[int, int]],
+    annotations: Sequence[dict[str, Any]],
     results: list[dict[str, Any]],
     *,
     max_detections: int,
+    n_categories: int = 1,
     keypoint_sigmas: Sequence[float] | None = None,
 ) -> NDArray[np.float64]:
     """Return the average precision (thresholds, categories); -1 for categories without objects.
 
     Args:
-        iou_type: similarity to match by.
-        ground_truth: COCO tables ``images``, ``categories``, ``annotations``.
-        results: detections in COCO's results format.
-        max_detections: maximum number of detections per image and category.
-        keypoint_sigmas: OKS sigma of each keypoint.
+        image_sizes: width and height of each image; image ids count from 1.
+        annotations: labels in COCO's format, without ids; category ids count from 1.
     """
-    coco = COCO(ground_truth)
+    sizes = enumerate(image_sizes, 1)
+    coco = COCO(
+        {
+            "images": [{"id": i, "width": width, "height": height} for i, (width, height) in sizes],
+            "categories": [{"id": i, "name": str(i)} for i in range(1, n_categories + 1)],
+            "annotations": [{"id": i, **label} for i, label in enumerate(annotations, 1)],
+        }
+    )
     evaluator = COCOeval_faster(
         coco, coco.loadRes(results), iou_type, kpt_oks_sigmas=keypoint_sigmas
     )

@@ -55,7 +55,6 @@ def measure_coverage(reference: Floats, candidates: Floats, rng: np.random.Gener
     Args:
         reference: vectors to cover, e.g. of real images.
         candidates: vectors that cover them, e.g. of renders.
-        rng: source of the resamples.
 
     Raises:
         UsageError: a set is too small.

@@ -18,7 +18,7 @@ from sim2cam.metrics.bootstrap import (
     PairedDifference,
     bootstrap_estimate,
     compute_paired_difference,
-    estimates_to_json,
+    fields_to_json,
 )
 from sim2cam.metrics.coco import MAX_AREA, compute_coco_average_precision
 from sim2cam.metrics.matching import (
@@ -32,8 +32,7 @@ from sim2cam.metrics.matching import (
 from sim2cam.metrics.resampling import GroupedImage, ResamplingUnits, group_images
 
 N_RESAMPLES = 1000
-_ALL_THRESHOLDS = range(len(IOU_THRESHOLDS))
-_IOU_50_INDEX, _IOU_75_INDEX = 0, 5
+IOU_50_INDEX, IOU_75_INDEX = 0, 5  # of IOU_THRESHOLDS
 
 
 class LabelledKeypoint(Protocol):
@@ -121,7 +120,6 @@ class DetectedKeypoint:
     """Detected keypoint of an object.
 
     Attributes:
-        name: name in its category.
         xy: position, pixels; integers are pixel centres. May lie outside the image or be occluded.
         visibility_score: confidence that the keypoint is visible, 0 to 1; None if not predicted.
         uncertainty_px: scale of the Laplace distribution of either coordinate's error; None if not
@@ -139,10 +137,8 @@ class Detection:
     """Detected object.
 
     Attributes:
-        category: category name.
         box_xyxy: box, pixels.
         score: confidence, 0 to 1.
-        keypoints: keypoints; None if not predicted.
         mask: visible pixels; None if not predicted.
     """
 
@@ -164,6 +160,7 @@ def is_ignored(label: LabelledObject) -> bool:
 
 
 Predictions = Mapping[str, Sequence[Detection]]
+"""Detections by image name, with an entry for every image."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +173,6 @@ class DetectionMetrics:
         agnostic_ap50: class-agnostic average precision at 0.50.
         category_ap, category_ap50: over all thresholds and at 0.50, for each category with objects.
         images, objects: number of images, and of objects without ignored ones.
-        intervals_over: description of the resampling units.
     """
 
     ap: Estimate
@@ -191,40 +187,25 @@ class DetectionMetrics:
 
     def to_json(self) -> dict[str, Any]:
         """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the counts."""
-        return {
-            "ap": self.ap.to_json(),
-            "ap50": self.ap50.to_json(),
-            "ap75": self.ap75.to_json(),
-            "agnostic_ap50": self.agnostic_ap50.to_json(),
-            "category_ap": estimates_to_json(self.category_ap),
-            "category_ap50": estimates_to_json(self.category_ap50),
-            "images": self.images,
-            "objects": self.objects,
-            "intervals_over": self.intervals_over,
-        }
+        return fields_to_json(self)
 
 
 class Evaluator(Protocol):
-    """Matched predictions that can be scored on any resample of the images."""
+    """Matched predictions that can be scored on any resample of the images.
+
+    Resamples are given by the count of each image in each of them (n_resamples, images).
+    """
 
     @property
     def units(self) -> ResamplingUnits:
         """Resampling units."""
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return scores (n_resamples,) by metric name.
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return scores (n_resamples,) by metric name."""
 
 
 class DetectionEvaluator:
     """Matched detections that can be scored on any resample of the images.
-
-    Args:
-        dataset: labelled images.
-        predictions: detections by image name.
 
     Raises:
         InputError: no image, an image without labels or without an entry in ``predictions``, or a
@@ -241,26 +222,28 @@ class DetectionEvaluator:
         self._agnostic = CategoryMatches(match_category(dataset, predictions, None))
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME``, ``ap50/NAME`` (n_resamples,); NaN if undefined.
+        """Return ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME``, ``ap50/NAME`` (n_resamples,); NaN if undefined."""
+        agnostic = self._agnostic.compute_average_precision(image_counts, [IOU_50_INDEX])
+        scores = score_categories(self._categories, image_counts)
+        return scores | {"agnostic_ap50": agnostic[:, 0]}
 
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
-        precision = {
-            n: m.compute_average_precision(image_counts, _ALL_THRESHOLDS)
-            for n, m in self._categories.items()
-        }
-        stacked = np.stack(list(precision.values()))  # (categories, n_resamples, thresholds)
-        scores = {
-            "ap": average_defined(stacked.mean(axis=2)),
-            "ap50": average_defined(stacked[:, :, _IOU_50_INDEX]),
-            "ap75": average_defined(stacked[:, :, _IOU_75_INDEX]),
-            "agnostic_ap50": self._agnostic.compute_average_precision(
-                image_counts, [_IOU_50_INDEX]
-            )[:, 0],
-        }
-        scores |= {f"ap/{name}": p.mean(axis=1) for name, p in precision.items()}
-        return scores | {f"ap50/{name}": p[:, _IOU_50_INDEX] for name, p in precision.items()}
+
+def score_categories(
+    categories: Mapping[str, CategoryMatches], image_counts: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """Return ``ap ap50 ap75``, ``ap/NAME`` and ``ap50/NAME`` (n_resamples,); NaN if undefined."""
+    precision = {
+        name: matches.compute_average_precision(image_counts, range(len(IOU_THRESHOLDS)))
+        for name, matches in categories.items()
+    }
+    stacked = np.stack(list(precision.values()))  # (categories, n_resamples, thresholds)
+    scores = {
+        "ap": average_defined(stacked.mean(axis=2)),
+        "ap50": average_defined(stacked[:, :, IOU_50_INDEX]),
+        "ap75": average_defined(stacked[:, :, IOU_75_INDEX]),
+    }
+    scores |= {f"ap/{name}": p.mean(axis=1) for name, p in precision.items()}
+    return scores | {f"ap50/{name}": p[:, IOU_50_INDEX] for name, p in precision.items()}
 
 
 def evaluate_detections(
@@ -271,12 +254,6 @@ def evaluate_detections(
     n_resamples: int = N_RESAMPLES,
 ) -> DetectionMetrics:
     """Return detection metrics with 95 % bootstrap intervals over the units of ``group_images``.
-
-    Args:
-        dataset: labelled images.
-        predictions: detections by image name, with an entry for every image.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``DetectionEvaluator`` and ``count_objects``.
@@ -312,11 +289,6 @@ def bootstrap_scores(
     """Return scores of runs on the same images (runs, 1 + n_resamples), by metric name.
 
     The first column is over all images, the others over resamples, which all runs share.
-
-    Args:
-        evaluators: one for each run, e.g. each seed.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
     """
     resampled_counts = evaluators[0].units.sample_image_counts(n_resamples, rng)
     counts = np.concatenate([np.ones_like(resampled_counts[:1]), resampled_counts])
@@ -428,15 +400,15 @@ def _compute_coco_metrics(dataset: LabelledDataset, predictions: Predictions) ->
     is_defined = by_category[0] > -1
     values = {
         "ap": float(by_category[:, is_defined].mean()),
-        "ap50": float(by_category[_IOU_50_INDEX, is_defined].mean()),
-        "ap75": float(by_category[_IOU_75_INDEX, is_defined].mean()),
-        "agnostic_ap50": float(agnostic[_IOU_50_INDEX, 0]),
+        "ap50": float(by_category[IOU_50_INDEX, is_defined].mean()),
+        "ap75": float(by_category[IOU_75_INDEX, is_defined].mean()),
+        "agnostic_ap50": float(agnostic[IOU_50_INDEX, 0]),
     }
     for name, category_ap in zip(dataset.categories, by_category.T, strict=True):
-        if category_ap[_IOU_50_INDEX] > -1:
+        if category_ap[IOU_50_INDEX] > -1:
             values |= {
                 f"ap/{name}": float(category_ap.mean()),
-                f"ap50/{name}": float(category_ap[_IOU_50_INDEX]),
+                f"ap50/{name}": float(category_ap[IOU_50_INDEX]),
             }
     return values
 
@@ -448,11 +420,19 @@ def _compute_coco_precision(
     category_ids = {
         name: 1 if categories is None else i for i, name in enumerate(dataset.categories, 1)
     }
-    truth = {
-        "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
-        "categories": [{"id": i, "name": str(i)} for i in sorted(set(category_ids.values()))],
-        "annotations": _make_coco_annotations(dataset, category_ids),
-    }
+    annotations = [
+        {
+            "image_id": i,
+            "category_id": category_ids[label.category],
+            "bbox": list(box),
+            # faster-coco-eval ignores crowds and areas above its range
+            "area": 2 * MAX_AREA if is_ignored(label) else box[2] * box[3],
+            "iscrowd": int(label.is_crowd),
+        }
+        for i, sample in enumerate(dataset.samples, 1)
+        for label in sample.objects or ()
+        for box in [xyxy_to_xywh(label.box_xyxy)]
+    ]
     results = [
         {
             "image_id": i,
@@ -463,25 +443,8 @@ def _compute_coco_precision(
         for i, sample in enumerate(dataset.samples, 1)
         for detection in predictions[sample.name]
     ]
-    return compute_coco_average_precision("bbox", truth, results, max_detections=MAX_DETECTIONS)
-
-
-def _make_coco_annotations(
-    dataset: LabelledDataset, category_ids: Mapping[str, int]
-) -> list[dict[str, Any]]:
-    annotations: list[dict[str, Any]] = []
-    for i, sample in enumerate(dataset.samples, 1):
-        for label in sample.objects or ():
-            box = xyxy_to_xywh(label.box_xyxy)
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": i,
-                    "category_id": category_ids[label.category],
-                    "bbox": list(box),
-                    # faster-coco-eval ignores crowds and areas above its range
-                    "area": 2 * MAX_AREA if is_ignored(label) else box[2] * box[3],
-                    "iscrowd": int(label.is_crowd),
-                }
-            )
-    return annotations
+    sizes = [(sample.width, sample.height) for sample in dataset.samples]
+    return compute_coco_average_precision(
+        "bbox", sizes, annotations, results, max_detections=MAX_DETECTIONS,
+        n_categories=max(category_ids.values()),
+    )  # fmt: skip

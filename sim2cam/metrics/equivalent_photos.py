@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from sim2cam.metrics.bootstrap import (
     CONFIDENCE_LEVEL,
@@ -90,9 +91,8 @@ def estimate_equivalent_images(
     """
     is_finite = np.isfinite(curve).all(axis=0) & np.isfinite(score)
     curve, score = curve[:, is_finite], score[is_finite]
-    crossings = _find_first_crossing(
-        np.asarray(image_counts, np.float64), fit_isotonic_curve(curve), score
-    )
+    fitted = np.column_stack([isotonic_regression(column).x for column in curve.T])
+    crossings = _find_first_crossing(np.asarray(image_counts, np.float64), fitted, score)
     quantiles = [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2]
     # values may be infinite, which interpolation does not allow
     low, high = np.quantile(crossings[1:], quantiles, method="inverted_cdf")
@@ -102,24 +102,6 @@ def estimate_equivalent_images(
         (image_counts[0], image_counts[-1]),
         _find_decreases(image_counts, curve),
     )
-
-
-def fit_isotonic_curve(curve: Floats) -> Floats:
-    """Return the least-squares fits (k, n) that do not fall along the first axis.
-
-    Max-min formula of isotonic regression: the maximum over starts at or before a point of the
-    minimum over ends at or after it of the mean in between.
-    """
-    k = len(curve)
-    sums = np.concatenate([np.zeros_like(curve[:1]), np.cumsum(curve, axis=0)])
-    fitted = np.full_like(curve, -np.inf)
-    for start in range(k):
-        counts = np.arange(1, k - start + 1)[:, None]
-        # means over [start, start], [start, start + 1], ...
-        means = (sums[start + 1 :] - sums[start]) / counts
-        minima = np.minimum.accumulate(means[::-1], axis=0)[::-1]
-        fitted[start:] = np.maximum(fitted[start:], minima)
-    return fitted
 
 
 def _find_first_crossing(image_counts: Floats, curve: Floats, score: Floats) -> Floats:

@@ -69,7 +69,6 @@ class ImageErrors:
     """Errors in one image. Every object and every detection counts once.
 
     Attributes:
-        name: image name.
         objects: number of labelled objects without ignored ones: the sum of the next four.
         true_positives: objects detected with their category.
         confusion_errors: objects detected as another category.
@@ -105,7 +104,6 @@ class CategoryErrors:
     """Errors of one category over all images.
 
     Attributes:
-        name: category name.
         objects: number of its labelled objects without ignored ones.
         true_positives, localisation_errors, missed: outcomes of these objects, as in
             ``ImageErrors``.
@@ -154,11 +152,6 @@ def classify_detections(
     Every object has one outcome, by ``_ASSIGNMENT_RULES``: its own category first, then other
     categories, then poor localisation. Detections of ignored objects are left out, as are
     detections inside crowds (as in COCO).
-
-    Args:
-        objects: labels of the image.
-        detections: detections in the image.
-        threshold: minimum score.
     """
     confident = sorted((d for d in detections if d.score >= threshold), key=lambda d: -d.score)
     detected_boxes, labelled_boxes = stack_boxes(confident), stack_boxes(objects)

@@ -137,16 +137,13 @@ def _measure_sparseness(band: Plane) -> float:
 def _measure_detail(luma: Plane, high_pass: Plane, red_green: Plane) -> list[float]:
     middle_band = cv2.GaussianBlur(luma, (0, 0), 1.0) - cv2.GaussianBlur(luma, (0, 0), 2.0)
     gradient_x = np.abs(np.diff(luma, axis=1))
+    color_noise = _split_tiles(_apply_high_pass(red_green)).std(axis=1)
     return [
         _measure_log_contrast(high_pass),
         _measure_log_contrast(middle_band),
         float(np.log(np.quantile(gradient_x, 0.99) + _LOG_FLOOR)),
         *_measure_noise(luma, high_pass),
-        float(
-            np.log(
-                np.quantile(_split_tiles(_apply_high_pass(red_green)).std(axis=1), 0.5) + _LOG_FLOOR
-            )
-        ),
+        float(np.log(np.quantile(color_noise, 0.5) + _LOG_FLOOR)),
         _measure_noise_correlation(high_pass),
         _measure_jpeg_blocking(gradient_x),
     ]

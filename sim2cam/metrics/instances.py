@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, estimates_to_json
-from sim2cam.metrics.detection import average_defined
-from sim2cam.metrics.matching import IOU_THRESHOLDS, CategoryMatches, ImageMatches
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
+from sim2cam.metrics.detection import IOU_50_INDEX, IOU_75_INDEX, N_RESAMPLES, score_categories
+from sim2cam.metrics.matching import CategoryMatches, ImageMatches
 from sim2cam.metrics.resampling import ResamplingUnits
-
-_IOU_50_INDEX, _IOU_75_INDEX = 0, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +21,6 @@ class CategoryResult:
 
     Attributes:
         precision: average precision by faster-coco-eval at each of ``IOU_THRESHOLDS`` (t,).
-        matches: matches in every image, for resampling.
     """
 
     precision: NDArray[np.float64]
@@ -51,14 +48,7 @@ class ShapeMetrics:
 
     def to_json(self) -> dict[str, Any]:
         """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the counts."""
-        return {
-            "ap": self.ap.to_json(),
-            "ap50": self.ap50.to_json(),
-            "ap75": self.ap75.to_json(),
-            "category_ap": estimates_to_json(self.category_ap),
-            "images": self.images,
-            "objects": self.objects,
-        }
+        return fields_to_json(self)
 
 
 class ShapeEvaluator:
@@ -66,7 +56,6 @@ class ShapeEvaluator:
 
     Args:
         categories: results by the names of the categories with labels; at least one.
-        units: resampling units.
     """
 
     def __init__(self, categories: Mapping[str, CategoryResult], units: ResamplingUnits) -> None:
@@ -77,41 +66,21 @@ class ShapeEvaluator:
         }
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return ``ap ap50 ap75`` and ``ap/NAME`` (n_resamples,); NaN if undefined.
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
-        levels = range(len(IOU_THRESHOLDS))
-        precision = {
-            n: m.compute_average_precision(image_counts, levels) for n, m in self._matches.items()
-        }
-        stacked = np.stack(list(precision.values()))  # (categories, n_resamples, thresholds)
-        scores = {
-            "ap": average_defined(stacked.mean(axis=2)),
-            "ap50": average_defined(stacked[:, :, _IOU_50_INDEX]),
-            "ap75": average_defined(stacked[:, :, _IOU_75_INDEX]),
-        }
-        return scores | {f"ap/{name}": values.mean(axis=1) for name, values in precision.items()}
+        """Return the scores of ``score_categories``."""
+        return score_categories(self._matches, image_counts)
 
 
 def compute_shape_metrics(
-    evaluator: ShapeEvaluator, *, rng: np.random.Generator, n_resamples: int
+    evaluator: ShapeEvaluator, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> ShapeMetrics:
-    """Return the metrics of all categories with 95 % bootstrap intervals.
-
-    Args:
-        evaluator: matched keypoints or masks.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
-    """
+    """Return the metrics of all categories with 95 % bootstrap intervals."""
     resampled = evaluator.compute_scores(evaluator.units.sample_image_counts(n_resamples, rng))
     precision = {name: result.precision for name, result in evaluator.categories.items()}
     values = np.stack(list(precision.values()))  # (categories, thresholds)
     return ShapeMetrics(
         ap=bootstrap_estimate(float(values.mean()), resampled["ap"]),
-        ap50=bootstrap_estimate(float(values[:, _IOU_50_INDEX].mean()), resampled["ap50"]),
-        ap75=bootstrap_estimate(float(values[:, _IOU_75_INDEX].mean()), resampled["ap75"]),
+        ap50=bootstrap_estimate(float(values[:, IOU_50_INDEX].mean()), resampled["ap50"]),
+        ap75=bootstrap_estimate(float(values[:, IOU_75_INDEX].mean()), resampled["ap75"]),
         category_ap={
             name: bootstrap_estimate(float(value.mean()), resampled[f"ap/{name}"])
             for name, value in precision.items()

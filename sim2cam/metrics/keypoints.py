@@ -13,7 +13,6 @@ from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.metrics.coco import compute_coco_average_precision
 from sim2cam.metrics.detection import (
-    N_RESAMPLES,
     Detection,
     LabelledDataset,
     LabelledObject,
@@ -21,12 +20,7 @@ from sim2cam.metrics.detection import (
     check_predictions,
     is_ignored,
 )
-from sim2cam.metrics.instances import (
-    CategoryResult,
-    ShapeEvaluator,
-    ShapeMetrics,
-    compute_shape_metrics,
-)
+from sim2cam.metrics.instances import CategoryResult, ShapeEvaluator
 from sim2cam.metrics.matching import match_overlaps
 from sim2cam.metrics.resampling import group_images
 
@@ -70,38 +64,11 @@ class KeypointGroundTruth:
     crowd: NDArray[np.bool_]
 
 
-def evaluate_keypoints(
-    dataset: LabelledDataset,
-    predictions: Predictions,
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = N_RESAMPLES,
-) -> ShapeMetrics:
-    """Return keypoint metrics with 95 % bootstrap intervals over the units of ``group_images``.
-
-    Args:
-        dataset: labelled images.
-        predictions: detections by image name, with an entry for every image.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
-
-    Raises:
-        InputError: as ``match_keypoints``.
-    """
-    return compute_shape_metrics(
-        match_keypoints(dataset, predictions), rng=rng, n_resamples=n_resamples
-    )
-
-
 def match_keypoints(dataset: LabelledDataset, predictions: Predictions) -> ShapeEvaluator:
     """Return keypoints matched to labels, for scoring on any resample of the images.
 
     Keypoints are matched by name. Categories with COCO's person keypoints use COCO's sigmas, others
     ``DEFAULT_SIGMA``.
-
-    Args:
-        dataset: labelled images.
-        predictions: detections by image name, with an entry for every image.
 
     Raises:
         InputError: as ``DetectionEvaluator``, or no keypoint is labelled, or predicted keypoints
@@ -133,7 +100,6 @@ def compute_oks(
     Args:
         detected_xy: keypoints (n, k, 2), pixels.
         ground_truth: labels of m objects.
-        sigmas: sigma of each keypoint (k,).
     """
     low, sides = ground_truth.boxes_xywh[:, :2], ground_truth.boxes_xywh[:, 2:]
     detected = detected_xy[:, None]  # (n, 1, k, 2)
@@ -155,12 +121,9 @@ def _collect_keypoint_names(dataset: LabelledDataset) -> dict[str, tuple[str, ..
     labelled_categories = set()
     for sample in dataset.samples:
         for label in sample.objects or ():
-            names.setdefault(label.category, {}).update(
-                {point.name: None for point in label.keypoints or ()}
-            )
-            if not is_ignored(label) and any(
-                point.visibility > 0 for point in label.keypoints or ()
-            ):
+            points = label.keypoints or ()
+            names.setdefault(label.category, {}).update({point.name: None for point in points})
+            if not is_ignored(label) and any(point.visibility > 0 for point in points):
                 labelled_categories.add(label.category)
     return {c: tuple(names[c]) for c in dataset.categories if c in labelled_categories}
 
@@ -198,35 +161,23 @@ def _evaluate_category(
         ground_truth = _collect_ground_truth(
             [o for o in sample.objects or () if o.category == category], keypoint_names
         )
-        detections = [
-            detection for detection in predictions[sample.name] if detection.category == category
-        ]
+        detections = [d for d in predictions[sample.name] if d.category == category]
         detected_xy = _collect_detected_xy(detections, keypoint_names)
         scores = np.array([detection.score for detection in detections], np.float64)
         overlap = compute_oks(detected_xy, ground_truth, sigmas)
-        matches.append(
-            match_overlaps(
-                overlap, scores, ground_truth.ignored, ground_truth.crowd, MAX_KEYPOINT_DETECTIONS
-            )
-        )
-        annotations += _make_coco_annotations(ground_truth, number, len(annotations) + 1)
+        kinds = ground_truth.ignored, ground_truth.crowd
+        matches.append(match_overlaps(overlap, scores, *kinds, MAX_KEYPOINT_DETECTIONS))
+        ids = {"image_id": number, "category_id": 1}
+        annotations += [ids | label for label in _make_coco_annotations(ground_truth)]
         results += [
-            {
-                "image_id": number,
-                "category_id": 1,
-                "keypoints": _flatten_keypoints(xy, 1),
-                "score": detection.score,
-            }
+            {**ids, "keypoints": _flatten_keypoints(xy, 1), "score": detection.score}
             for xy, detection in zip(detected_xy, detections, strict=True)
         ]
-    tables = {
-        "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
-        "categories": [{"id": 1, "name": category}],
-        "annotations": annotations,
-    }
+    sizes = [(sample.width, sample.height) for sample in dataset.samples]
     precision = compute_coco_average_precision(
-        "keypoints", tables, results, max_detections=MAX_KEYPOINT_DETECTIONS, keypoint_sigmas=sigmas
-    )
+        "keypoints", sizes, annotations, results, max_detections=MAX_KEYPOINT_DETECTIONS,
+        keypoint_sigmas=sigmas,
+    )  # fmt: skip
     return CategoryResult(precision[:, 0], matches)
 
 
@@ -264,26 +215,18 @@ def _collect_detected_xy(
     return positions
 
 
-def _make_coco_annotations(
-    ground_truth: KeypointGroundTruth, image_id: int, first_id: int
-) -> list[dict[str, Any]]:
+def _make_coco_annotations(ground_truth: KeypointGroundTruth) -> list[dict[str, Any]]:
+    labelled = ground_truth.is_labelled
+    counts = np.where(ground_truth.ignored, 0, labelled.sum(axis=1))  # COCO ignores 0 keypoints
     return [
         {
-            "id": first_id + row,
-            "image_id": image_id,
-            "category_id": 1,
-            "keypoints": _flatten_keypoints(
-                ground_truth.xy_px[row], 2 * ground_truth.is_labelled[row]
-            ),
-            # COCO ignores objects with 0 keypoints
-            "num_keypoints": 0
-            if ground_truth.ignored[row]
-            else int(ground_truth.is_labelled[row].sum()),
+            "keypoints": _flatten_keypoints(ground_truth.xy_px[row], 2 * labelled[row]),
+            "num_keypoints": int(counts[row]),
             "bbox": ground_truth.boxes_xywh[row].tolist(),
             "area": float(ground_truth.areas_px[row]),
             "iscrowd": int(ground_truth.crowd[row]),
         }
-        for row in range(len(ground_truth.xy_px))
+        for row in range(len(labelled))
     ]
 
 

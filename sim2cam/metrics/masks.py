@@ -10,49 +10,13 @@ import numpy as np
 from sim2cam.errors import InputError
 from sim2cam.geometry.run_length import RleMask, compute_mask_iou
 from sim2cam.metrics.coco import MAX_AREA, compute_coco_average_precision
-from sim2cam.metrics.detection import (
-    N_RESAMPLES,
-    LabelledDataset,
-    Predictions,
-    check_predictions,
-    is_ignored,
-)
-from sim2cam.metrics.instances import (
-    CategoryResult,
-    ShapeEvaluator,
-    ShapeMetrics,
-    compute_shape_metrics,
-)
+from sim2cam.metrics.detection import LabelledDataset, Predictions, check_predictions, is_ignored
+from sim2cam.metrics.instances import CategoryResult, ShapeEvaluator
 from sim2cam.metrics.matching import MAX_DETECTIONS, match_overlaps
 from sim2cam.metrics.resampling import group_images
 
 GroundTruthMasks = Mapping[str, Sequence[RleMask | None]]
 """Masks of the objects of each image, by image name, in order; None if not labelled."""
-
-
-def evaluate_masks(
-    dataset: LabelledDataset,
-    predictions: Predictions,
-    masks: GroundTruthMasks,
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = N_RESAMPLES,
-) -> ShapeMetrics:
-    """Return mask metrics with 95 % bootstrap intervals over the units of ``group_images``.
-
-    Args:
-        dataset: labelled images.
-        predictions: detections by image name, with an entry for every image.
-        masks: masks of the labelled objects.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
-
-    Raises:
-        InputError: as ``match_masks``.
-    """
-    return compute_shape_metrics(
-        match_masks(dataset, predictions, masks), rng=rng, n_resamples=n_resamples
-    )
 
 
 def match_masks(
@@ -63,10 +27,8 @@ def match_masks(
     Objects without a labelled mask are ignored; their box takes the place of the mask.
 
     Args:
-        dataset: labelled images.
         predictions: detections by image name, with an entry for every image; a detection without a
             mask has an empty one.
-        masks: masks of the labelled objects.
 
     Raises:
         InputError: as ``DetectionEvaluator``, or no mask is labelled.
@@ -91,15 +53,13 @@ def match_masks(
 def _evaluate_category(
     dataset: LabelledDataset, predictions: Predictions, masks: GroundTruthMasks, category: str
 ) -> CategoryResult:
-    matches, images = [], []
+    matches = []
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for number, sample in enumerate(dataset.samples, 1):
         pairs = zip(sample.objects or (), masks[sample.name], strict=True)
         labels = [(label, mask) for label, mask in pairs if label.category == category]
-        detections = [
-            detection for detection in predictions[sample.name] if detection.category == category
-        ]
+        detections = [d for d in predictions[sample.name] if d.category == category]
         size = (sample.height, sample.width)
         empty = RleMask.from_runs([sample.height * sample.width], size)
         true_masks = [mask or RleMask.from_box(label.box_xyxy, size) for label, mask in labels]
@@ -109,30 +69,26 @@ def _evaluate_category(
         scores = np.array([detection.score for detection in detections], np.float64)
         overlap = compute_mask_iou(detected_masks, true_masks, crowd)
         matches.append(match_overlaps(overlap, scores, ignored, crowd))
-        images.append({"id": number, "height": sample.height, "width": sample.width})
         ids = {"image_id": number, "category_id": 1}
         annotations += [
             {
                 **ids,
-                "id": len(annotations) + row,
-                "segmentation": true_masks[row - 1].to_coco(),
+                "segmentation": true_mask.to_coco(),
                 "bbox": [0, 0, 1, 1],  # required by the format, not used
                 # faster-coco-eval ignores crowds and areas above its range
-                "area": 2 * MAX_AREA if ignored[row - 1] else label.area_px,
+                "area": 2 * MAX_AREA if is_ignored_mask else label.area_px,
                 "iscrowd": int(label.is_crowd),
             }
-            for row, (label, _) in enumerate(labels, 1)
+            for (label, _), true_mask, is_ignored_mask in zip(
+                labels, true_masks, ignored, strict=True
+            )
         ]
         results += [
             {**ids, "segmentation": mask.to_coco(), "score": detection.score}
             for mask, detection in zip(detected_masks, detections, strict=True)
         ]
-    tables = {
-        "images": images,
-        "categories": [{"id": 1, "name": category}],
-        "annotations": annotations,
-    }
+    sizes = [(sample.width, sample.height) for sample in dataset.samples]
     precision = compute_coco_average_precision(
-        "segm", tables, results, max_detections=MAX_DETECTIONS
+        "segm", sizes, annotations, results, max_detections=MAX_DETECTIONS
     )
     return CategoryResult(precision[:, 0], matches)

@@ -26,7 +26,6 @@ class ImageMatches:
     """Matched detections of one category in one image, by falling score.
 
     Attributes:
-        scores: (n,).
         is_true_positive: matched to an object that is not ignored, by IoU threshold (t, n).
         is_counted: not matched to an ignored object (t, n).
         n_objects: number of objects that are not ignored.
@@ -49,7 +48,6 @@ def match_boxes(
 
     Args:
         detected_xyxy: detected boxes (n, 4).
-        scores: scores of the detections (n,).
         truth_xyxy: labelled boxes (m, 4).
         ignored: which objects are not scored (m,), including crowds.
         crowd: which objects are groups (m,), which any number of detections may match.
@@ -71,7 +69,6 @@ def match_overlaps(
     Args:
         overlap: similarity of detections and objects, 0 to 1 (n, m).
         scores, ignored, crowd: as in ``match_boxes``.
-        max_detections: maximum number of detections.
     """
     order = np.argsort(-scores, kind="mergesort")[:max_detections]
     truth_order = np.argsort(ignored, kind="mergesort")  # ignored objects last
@@ -92,11 +89,7 @@ def match_overlaps(
 
 
 class CategoryMatches:
-    """Matches of one category in all images, by falling score.
-
-    Args:
-        image_matches: matches of each image, in a fixed order.
-    """
+    """Matches of one category in all images, by falling score."""
 
     def __init__(self, image_matches: Sequence[ImageMatches]) -> None:
         scores = np.concatenate([image.scores for image in image_matches])
@@ -108,9 +101,8 @@ class CategoryMatches:
         self._is_true_positive = np.concatenate(
             [image.is_true_positive for image in image_matches], axis=1
         )[:, order]
-        self._is_counted = np.concatenate([image.is_counted for image in image_matches], axis=1)[
-            :, order
-        ]
+        is_counted = np.concatenate([image.is_counted for image in image_matches], axis=1)
+        self._is_counted = is_counted[:, order]
         self._n_objects = np.array([image.n_objects for image in image_matches], np.int64)
 
     def compute_average_precision(
@@ -120,7 +112,6 @@ class CategoryMatches:
 
         Args:
             image_counts: count of each image in each resample (n_resamples, images).
-            threshold_indices: indices of ``IOU_THRESHOLDS``.
         """
         precision = np.full((len(image_counts), len(threshold_indices)), np.nan)
         size = max(1, _CHUNK_SIZE // max(1, len(self._image_indices)))
@@ -137,10 +128,8 @@ class CategoryMatches:
     def _compute_threshold_precision(
         self, weights: NDArray[np.float64], n_objects: NDArray[np.int64], threshold_index: int
     ) -> NDArray[np.float64]:
-        is_correct, is_counted = (
-            self._is_true_positive[threshold_index],
-            self._is_counted[threshold_index],
-        )
+        is_correct = self._is_true_positive[threshold_index]
+        is_counted = self._is_counted[threshold_index]
         n_detections = np.cumsum(weights * is_counted, axis=1)[:, is_correct]
         n_correct = np.cumsum(weights[:, is_correct], axis=1)
         precision = n_correct / (n_detections + _EPSILON)

@@ -32,9 +32,8 @@ def compute_perceptual_hash(rgb: NDArray[np.uint8]) -> HashBits:
     """
     grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
     small = cv2.resize(grey, (_DCT_SIDE_PX, _DCT_SIDE_PX), interpolation=cv2.INTER_AREA)
-    frequencies = cv2.dct(small.astype(np.float32))[:_KEPT_FREQUENCIES, :_KEPT_FREQUENCIES].ravel()[
-        1:
-    ]
+    low = cv2.dct(small.astype(np.float32))[:_KEPT_FREQUENCIES, :_KEPT_FREQUENCIES]
+    frequencies = low.ravel()[1:]
     return np.asarray(frequencies > np.median(frequencies))
 
 

@@ -2,6 +2,8 @@
 
 Poses are matrices (4, 4) from the object's to the camera's frame, in metres. They are used as
 given: annotations whose axes are not exactly orthogonal are scored as such, as in BOP's toolkit.
+Points are surface points (n, 3), metres; symmetries are transforms (k, 4, 4) of
+``compute_symmetry_transforms``; camera matrices are those of pinhole cameras (3, 3).
 """
 
 from __future__ import annotations
@@ -46,21 +48,10 @@ def compute_mssd(
 
     The largest distance between corresponding points, minimised over symmetries (Drost et al. 2017;
     Hodan et al. 2020).
-
-    Args:
-        estimated_pose, true_pose: poses (4, 4).
-        points: surface points (n, 3), metres.
-        symmetries: result of ``compute_symmetry_transforms``.
     """
     estimated = _transform_points(points, estimated_pose)
-    return min(
-        float(
-            np.linalg.norm(
-                estimated - _transform_points(points, true_pose @ symmetry), axis=1
-            ).max()
-        )
-        for symmetry in symmetries
-    )
+    shifts = (estimated - _transform_points(points, true_pose @ s) for s in symmetries)
+    return min(float(np.linalg.norm(shift, axis=1).max()) for shift in shifts)
 
 
 def compute_mspd(
@@ -70,46 +61,23 @@ def compute_mspd(
     symmetries: Floats,
     camera_matrix: Floats,
 ) -> float:
-    """Return the maximum symmetry-aware projection distance, pixels; infinite if not projectable.
-
-    Args:
-        estimated_pose, true_pose: poses (4, 4).
-        points: surface points (n, 3), metres.
-        symmetries: result of ``compute_symmetry_transforms``.
-        camera_matrix: pinhole camera matrix (3, 3).
-    """
+    """Return the maximum symmetry-aware projection distance, pixels; infinite if not projectable."""
     projected = _project_points(points, estimated_pose, camera_matrix)
-    errors = (
-        np.linalg.norm(
-            projected - _project_points(points, true_pose @ symmetry, camera_matrix), axis=1
-        ).max()
-        for symmetry in symmetries
-    )
+    shifts = (projected - _project_points(points, true_pose @ s, camera_matrix) for s in symmetries)
+    errors = (np.linalg.norm(shift, axis=1).max() for shift in shifts)
     return min((float(e) for e in errors if np.isfinite(e)), default=float("inf"))
 
 
 def compute_add(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
-    """Return the average distance of corresponding points, metres (ADD; Hinterstoisser et al. 2012).
-
-    Args:
-        estimated_pose, true_pose: poses (4, 4).
-        points: surface points (n, 3), metres.
-    """
-    return float(
-        np.linalg.norm(
-            _transform_points(points, estimated_pose) - _transform_points(points, true_pose), axis=1
-        ).mean()
-    )
+    """Return the average distance of corresponding points, metres (ADD; Hinterstoisser et al. 2012)."""
+    shifts = _transform_points(points, estimated_pose) - _transform_points(points, true_pose)
+    return float(np.linalg.norm(shifts, axis=1).mean())
 
 
 def compute_add_s(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
     """Return the average distance to the closest point, metres (ADD-S).
 
     Does not distinguish views that look alike (Hinterstoisser et al. 2012), nor some that do not.
-
-    Args:
-        estimated_pose, true_pose: poses (4, 4).
-        points: surface points (n, 3), metres.
     """
     distances, _ = cKDTree(_transform_points(points, estimated_pose)).query(
         _transform_points(points, true_pose)
@@ -122,9 +90,8 @@ def _sample_axis_rotations(axis: Floats, point: Floats) -> Floats:
     n_steps = int(np.ceil(np.pi / _MAX_TRAVEL))  # on a circle with the object's diameter
     angles = np.arange(n_steps) * (2 * np.pi / n_steps)
     rotations = np.tile(np.eye(4), (n_steps, 1, 1))
-    rotations[:, :3, :3] = Rotation.from_rotvec(
-        angles[:, None] * axis / np.linalg.norm(axis)
-    ).as_matrix()
+    vectors = angles[:, None] * axis / np.linalg.norm(axis)
+    rotations[:, :3, :3] = Rotation.from_rotvec(vectors).as_matrix()
     rotations[:, :3, 3] = point - rotations[:, :3, :3] @ point
     return rotations
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, estimates_to_json
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
 from sim2cam.metrics.pose_errors import (
     Floats,
     compute_add,
@@ -40,7 +40,6 @@ class PoseEvaluationModel:
     """Object model for pose evaluation.
 
     Attributes:
-        name: object name.
         points_m: surface points (n, 3).
         triangles: indices of triangle corners (m, 3).
         diameter_m: largest distance between two points.
@@ -58,10 +57,7 @@ class PoseTarget(NamedTuple):
     """True and estimated poses of one object in one image.
 
     Attributes:
-        image_index: index of the image.
-        model: model of the object.
         camera_matrix: pinhole camera matrix (3, 3).
-        image_width_px: image width, pixels.
         true_poses: poses of the scored instances (m, 4, 4).
         estimated_poses: estimated poses (n, 4, 4), by falling score; only the first m count.
         vsd: VSD of each estimate to each instance for each tau (n, m, t); None without depth.
@@ -81,8 +77,6 @@ class PoseMatches:
     """Matched instances of one object in one image.
 
     Attributes:
-        image_index: index of the image.
-        name: object name.
         errors: for each instance (m,), ``mssd_m``, ``mspd_px``, ``add_m`` and ``add_s_m`` of the
             matched estimate, and with depth ``vsd``, the mean over taus; infinite without a match.
         recalls: recall of each instance (m,), 0 to 1, by the name of the metric in ``PoseMetrics``.
@@ -111,10 +105,6 @@ class PoseMetrics:
     Attributes:
         all: over all instances, as BOP's average recall.
         mean: mean over objects, as ADD(-S) on Linemod.
-        objects: by object name.
-        instances: number of instances by object name.
-        images: number of images.
-        intervals_over: description of the resampling units.
     """
 
     all: Mapping[str, Estimate]
@@ -126,14 +116,7 @@ class PoseMetrics:
 
     def to_json(self) -> dict[str, Any]:
         """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the counts."""
-        return {
-            "all": estimates_to_json(self.all),
-            "mean": estimates_to_json(self.mean),
-            "objects": {name: estimates_to_json(row) for name, row in self.objects.items()},
-            "instances": dict(self.instances),
-            "images": self.images,
-            "intervals_over": self.intervals_over,
-        }
+        return fields_to_json(self)
 
 
 class PoseEvaluator:
@@ -141,7 +124,6 @@ class PoseEvaluator:
 
     Args:
         matches: matches of all targets; with depth for all or none, not empty.
-        units: resampling units.
     """
 
     def __init__(self, matches: Sequence[PoseMatches], units: ResamplingUnits) -> None:
@@ -163,25 +145,14 @@ class PoseEvaluator:
         }
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, Floats]:
-        """Return the metrics over all instances (n_resamples,) by name; NaN without instances.
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return the metrics over all instances (n_resamples,) by name; NaN without instances."""
         with np.errstate(invalid="ignore"):
-            recalls = (
-                image_counts
-                @ self._recalled.sum(axis=0)
-                / (image_counts @ self._n_instances.sum(axis=0))[:, None]
-            )
+            n_instances = image_counts @ self._n_instances.sum(axis=0)
+            recalls = image_counts @ self._recalled.sum(axis=0) / n_instances[:, None]
         return dict(zip(self.metric_names, recalls.T, strict=True))
 
     def compute_object_scores(self, image_counts: NDArray[np.int64]) -> Floats:
-        """Return the metrics of each object (objects, n_resamples, metrics).
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return the metrics of each object (objects, n_resamples, metrics)."""
         with np.errstate(invalid="ignore"):
             recalled = np.einsum("di,oim->odm", image_counts, self._recalled)
             return np.asarray(recalled / (self._n_instances @ image_counts.T)[..., None])
@@ -194,34 +165,20 @@ def evaluate_poses(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> PoseMetrics:
-    """Return pose metrics with 95 % bootstrap intervals.
-
-    Args:
-        matches, units: as for ``PoseEvaluator``.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
-    """
+    """Return pose metrics with 95 % bootstrap intervals."""
     evaluator = PoseEvaluator(matches, units)
     resampled = units.sample_image_counts(n_resamples, rng)
     counts = np.concatenate([np.ones_like(resampled[:1]), resampled])
-    object_scores, scores = (
-        evaluator.compute_object_scores(counts),
-        evaluator.compute_scores(counts),
-    )
+    object_scores = evaluator.compute_object_scores(counts)
     is_defined = np.isfinite(object_scores)
-    mean = np.where(is_defined, object_scores, 0).sum(axis=0) / np.maximum(
-        is_defined.sum(axis=0), 1
-    )
+    mean = np.where(is_defined, object_scores, 0).sum(axis=0)
+    mean /= np.maximum(is_defined.sum(axis=0), 1)
+    names = evaluator.metric_names
+    objects = zip(evaluator.object_names, object_scores, strict=True)
     return PoseMetrics(
-        all={
-            name: bootstrap_estimate(float(column[0]), column[1:])
-            for name, column in scores.items()
-        },
-        mean=_bootstrap_estimates(evaluator.metric_names, mean),
-        objects={
-            n: _bootstrap_estimates(evaluator.metric_names, row)
-            for n, row in zip(evaluator.object_names, object_scores, strict=True)
-        },
+        all=_bootstrap_estimates(evaluator.compute_scores(counts)),
+        mean=_bootstrap_estimates(dict(zip(names, mean.T, strict=True))),
+        objects={n: _bootstrap_estimates(dict(zip(names, o.T, strict=True))) for n, o in objects},
         instances=evaluator.instances,
         images=units.n_images,
         intervals_over=units.describe(),
@@ -230,11 +187,8 @@ def evaluate_poses(
 
 def match_pose_target(target: PoseTarget) -> PoseMatches:
     """Return the matches and recalls of an object's instances in an image."""
-    model, true_poses, estimates = (
-        target.model,
-        target.true_poses,
-        target.estimated_poses[: len(target.true_poses)],
-    )
+    model, true_poses = target.model, target.true_poses
+    estimates = target.estimated_poses[: len(true_poses)]
 
     def compute_errors(compute_error: Any, *arguments: Any) -> Floats:
         table = [
@@ -279,7 +233,6 @@ def match_poses(errors: Floats, threshold: float) -> Floats:
 
     Args:
         errors: errors of estimates, by falling score, to instances (n, m).
-        threshold: upper limit of the error.
     """
     matched = np.full(errors.shape[1], np.inf)
     for row in errors:
@@ -292,14 +245,10 @@ def match_poses(errors: Floats, threshold: float) -> Floats:
 
 def _compute_recall(errors: Floats, thresholds: Floats) -> Floats:
     """Return the fraction of thresholds (m,) that each instance's error stays below."""
-    return np.asarray(
-        np.mean([np.isfinite(match_poses(errors, limit)) for limit in thresholds], axis=0)
-    )
+    is_recalled = [np.isfinite(match_poses(errors, limit)) for limit in thresholds]
+    return np.asarray(np.mean(is_recalled, axis=0))
 
 
-def _bootstrap_estimates(metric_names: Sequence[str], values: Floats) -> dict[str, Estimate]:
-    """Return estimates of values (1 + n_resamples, metrics), the first row over all images."""
-    return {
-        metric: bootstrap_estimate(float(column[0]), column[1:])
-        for metric, column in zip(metric_names, values.T, strict=True)
-    }
+def _bootstrap_estimates(scores: Mapping[str, Floats]) -> dict[str, Estimate]:
+    """Return estimates of scores (1 + n_resamples,), the first one over all images."""
+    return {n: bootstrap_estimate(float(values[0]), values[1:]) for n, values in scores.items()}

@@ -32,7 +32,6 @@ class ResamplingUnits:
     """Units of the bootstrap. Images of one unit are similar and are resampled together.
 
     Attributes:
-        kind: kind of the units.
         unit_indices: index of the unit of each image (n,), without gaps.
         n_sessions: number of sessions; 0 if unknown.
     """
@@ -76,7 +75,6 @@ def describe_units_and_runs(units: ResamplingUnits, n_runs: int) -> str:
     """Return a description of what intervals of means over runs cover.
 
     Args:
-        units: resampling units of the images.
         n_runs: smallest number of runs (e.g. seeds) of a mean.
     """
     if n_runs > 1:
@@ -104,12 +102,7 @@ def group_images(images: Sequence[GroupedImage]) -> ResamplingUnits:
 def make_group_units(
     kind: Literal["scenes", "sessions"], group_names: Sequence[object]
 ) -> ResamplingUnits:
-    """Return groups as resampling units, or single images if there are fewer than ``MIN_UNITS`` groups.
-
-    Args:
-        kind: kind of the groups.
-        group_names: name of the group of each image (n,).
-    """
+    """Return groups as resampling units, or single images if there are fewer than ``MIN_UNITS`` groups."""
     indices = {name: index for index, name in enumerate(dict.fromkeys(group_names))}
     if len(indices) == len(group_names):
         return make_image_units(len(group_names))

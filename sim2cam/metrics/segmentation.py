@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
 from sim2cam.geometry.run_length import RleMask
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, estimates_to_json
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
 from sim2cam.metrics.detection import (
     N_RESAMPLES,
     LabelledDataset,
@@ -61,9 +61,6 @@ class SegmentationMetrics:
     Attributes:
         miou: mean IoU over the background and the labelled categories, with the pixels of all
             images pooled (Everingham et al. 2010, "Pascal VOC").
-        background_iou: IoU of the background; None without background pixels.
-        category_iou: IoU of each labelled category.
-        images: number of images.
     """
 
     miou: Estimate
@@ -73,12 +70,7 @@ class SegmentationMetrics:
 
     def to_json(self) -> dict[str, Any]:
         """Return estimates as ``{"value": v, "ci95": [low, high]}``, and the count."""
-        return {
-            "miou": self.miou.to_json(),
-            "background_iou": self.background_iou.to_json() if self.background_iou else None,
-            "category_iou": estimates_to_json(self.category_iou),
-            "images": self.images,
-        }
+        return fields_to_json(self)
 
 
 def count_pixel_confusions(
@@ -92,9 +84,7 @@ def count_pixel_confusions(
     ignored.
 
     Args:
-        dataset: labelled images.
         predicted_masks: by image name, the mask of each category; masks do not overlap.
-        masks: masks of the labelled objects.
     """
     n_classes = 1 + len(dataset.categories)
     images = {}
@@ -118,8 +108,6 @@ def check_pixel_confusions(
     """Raise if the labels differ from those of the confusion matrices.
 
     Args:
-        dataset: labelled images.
-        confusions: confusion matrices of all images.
         masks: masks of the labelled objects; empty if none has one.
 
     Raises:
@@ -142,10 +130,6 @@ def check_pixel_confusions(
 class SegmentationEvaluator:
     """Confusion matrices that can be scored on any resample of the images.
 
-    Args:
-        dataset: labelled images.
-        confusions: confusion matrices of all images.
-
     Raises:
         InputError: no mask is labelled.
     """
@@ -167,11 +151,7 @@ class SegmentationEvaluator:
         ]
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return ``miou``, ``background_iou`` and ``iou/NAME`` of labelled classes (n_resamples,); NaN if undefined.
-
-        Args:
-            image_counts: count of each image in each resample (n_resamples, images).
-        """
+        """Return ``miou``, ``background_iou`` and ``iou/NAME`` of labelled classes (n_resamples,); NaN if undefined."""
         union = image_counts @ self._unions
         undefined = np.full(union.shape, np.nan)
         iou = np.divide(image_counts @ self._intersections, union, out=undefined, where=union > 0).T
@@ -186,11 +166,6 @@ def evaluate_segmentation(
     n_resamples: int = N_RESAMPLES,
 ) -> SegmentationMetrics:
     """Return segmentation metrics with 95 % bootstrap intervals over the units of ``group_images``.
-
-    Args:
-        dataset, confusions: as for ``SegmentationEvaluator``.
-        rng: source of the resamples.
-        n_resamples: number of resamples.
 
     Raises:
         InputError: as ``SegmentationEvaluator``.

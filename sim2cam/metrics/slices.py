@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
 from sim2cam.metrics.error_analysis import DetectionOutcome
 from sim2cam.metrics.resampling import ResamplingUnits
 
@@ -31,13 +31,7 @@ class AttributeValue(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluatedObject:
-    """Labelled object with its outcome and attributes.
-
-    Attributes:
-        image_index: index of the image.
-        outcome: detection outcome.
-        attributes: values by attribute; unknown ones are left out.
-    """
+    """Labelled object with its outcome and attributes."""
 
     image_index: int
     outcome: DetectionOutcome
@@ -49,9 +43,6 @@ class Slice:
     """Outcomes of the objects with one attribute value.
 
     Attributes:
-        attribute: attribute, e.g. ``size``.
-        value: its value, e.g. ``16 to 32 px``.
-        objects: number of objects.
         recall: fraction detected with the correct category, with its 95 % interval.
         confusion_rate, localisation_rate, miss_rate: fractions of the other outcomes.
     """
@@ -66,27 +57,13 @@ class Slice:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {
-            "attribute": self.attribute,
-            "value": self.value,
-            "objects": self.objects,
-            "recall": self.recall.to_json(),
-            "confusion_rate": self.confusion_rate,
-            "localisation_rate": self.localisation_rate,
-            "miss_rate": self.miss_rate,
-        }
+        return fields_to_json(self)
 
 
 def compute_slices(
     objects: Sequence[EvaluatedObject], units: ResamplingUnits, rng: np.random.Generator
 ) -> list[Slice]:
-    """Return a slice for each value of each attribute with several values, in order.
-
-    Args:
-        objects: all objects.
-        units: resampling units of all images.
-        rng: source of the resamples.
-    """
+    """Return a slice for each value of each attribute with several values, in order."""
     counts = units.sample_image_counts(N_RESAMPLES, rng)
     slices = []
     for attribute in dict.fromkeys(attribute for o in objects for attribute in o.attributes):

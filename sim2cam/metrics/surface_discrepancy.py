@@ -32,23 +32,17 @@ def compute_vsd(
         scene_depth_m: depth of the scene (h, w), metres; 0 if unknown.
         true_depth_m, estimated_depth_m: depth of the object in the true and the estimated pose; 0
             outside it.
-        camera_matrix: pinhole camera matrix (3, 3).
-        diameter_m: diameter of the object.
     """
     ray_lengths = _compute_ray_lengths(scene_depth_m.shape, camera_matrix)
     scene_distance, true_distance, estimated_distance = (
-        scene_depth_m * ray_lengths,
-        true_depth_m * ray_lengths,
-        estimated_depth_m * ray_lengths,
+        depth_m * ray_lengths for depth_m in (scene_depth_m, true_depth_m, estimated_depth_m)
     )
     true_visible = _compute_visible_mask(scene_distance, true_distance)
     estimated_visible = _compute_visible_mask(scene_distance, estimated_distance) | (
         true_visible & (estimated_distance > 0)
     )
-    n_union, intersection = (
-        int((true_visible | estimated_visible).sum()),
-        true_visible & estimated_visible,
-    )
+    n_union = int((true_visible | estimated_visible).sum())
+    intersection = true_visible & estimated_visible
     if not n_union:
         return np.ones(len(VSD_TAUS))
     errors = np.abs(true_distance[intersection] - estimated_distance[intersection]) / diameter_m
@@ -66,8 +60,6 @@ def rasterize_depth(
     Args:
         triangles: corners (n, 3, 3) in the object's frame, metres.
         pose: pose (4, 4) of the object in the camera's frame.
-        camera_matrix: pinhole camera matrix (3, 3).
-        width, height: image size, pixels.
     """
     corners = triangles @ pose[:3, :3].T + pose[:3, 3]
     corners = corners[(corners[..., 2] > _NEAR_PLANE_M).all(axis=1)]
@@ -126,10 +118,8 @@ def _cross(a: Floats, b: Floats) -> Floats:
 def _compute_ray_lengths(shape: tuple[int, ...], camera_matrix: Floats) -> Floats:
     """Return the distance from the camera at depth 1 (h, w)."""
     y, x = np.mgrid[: shape[0], : shape[1]]
-    ray_x, ray_y = (
-        (x - camera_matrix[0, 2]) / camera_matrix[0, 0],
-        (y - camera_matrix[1, 2]) / camera_matrix[1, 1],
-    )
+    ray_x = (x - camera_matrix[0, 2]) / camera_matrix[0, 0]
+    ray_y = (y - camera_matrix[1, 2]) / camera_matrix[1, 1]
     return np.asarray(np.sqrt(ray_x**2 + ray_y**2 + 1))
 
 

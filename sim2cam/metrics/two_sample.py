@@ -1,4 +1,8 @@
-"""Two-sample distances between sets of feature vectors: MMD, sliced Wasserstein, classifier AUC."""
+"""Two-sample distances between sets of feature vectors: MMD, sliced Wasserstein, classifier AUC.
+
+Sets are arrays (n, d) and (m, d) of ``MIN_IMAGES`` or more finite vectors with the same features;
+others raise ``UsageError``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from sim2cam.errors import UsageError
-from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, sample_bootstrap_counts
+from sim2cam.metrics.bootstrap import bootstrap_estimate, fields_to_json, sample_bootstrap_counts
 
 Floats = NDArray[np.float64]
 
@@ -30,8 +34,6 @@ class TwoSampleDistance:
     """Distance of two sets.
 
     Attributes:
-        value: distance, by the measure that returned it.
-        ci95: lower and upper end of the 95 % interval.
         p_value: one-sided p-value of both sets having the same distribution.
         null_mean: mean distance of random permutations of both sets.
     """
@@ -43,8 +45,7 @@ class TwoSampleDistance:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        estimate = Estimate(self.value, self.ci95).to_json()
-        return {**estimate, "p_value": self.p_value, "null_mean": self.null_mean}
+        return fields_to_json(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,21 +92,11 @@ class DomainGap:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {
-            name: getattr(self, name).to_json() for name in ("auc", "mmd", "sliced_wasserstein")
-        }
+        return fields_to_json(self)
 
 
 def measure_domain_gap(first: Floats, second: Floats, rng: np.random.Generator) -> DomainGap:
-    """Return the distance of two sets (n, d) and (m, d) by all measures.
-
-    Args:
-        first, second: standardised feature vectors.
-        rng: source of folds, resamples, permutations and directions.
-
-    Raises:
-        UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
-    """
+    """Return the distance of two sets (n, d) and (m, d) by all measures."""
     measures = (measure_classifier_auc, measure_mmd, measure_sliced_wasserstein)
     return DomainGap(*(measure(first, second, rng) for measure in measures))
 
@@ -116,13 +107,6 @@ def measure_mmd(first: Floats, second: Floats, rng: np.random.Generator) -> TwoS
     Unbiased estimate with the kernel (x.y / d + 1)^3 (Binkowski et al. 2018, "Demystifying MMD
     GANs"). Its expectation is 0 for equal distributions at any size, so values can be negative.
     Resamples leave out pairs of copies of one image.
-
-    Args:
-        first, second: feature vectors (n, d) and (m, d).
-        rng: source of resamples and permutations.
-
-    Raises:
-        UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
     """
     pooled, n = _pool_sets(first, second)
     kernel = (pooled @ pooled.T / pooled.shape[1] + 1) ** 3
@@ -140,13 +124,6 @@ def measure_sliced_wasserstein(
     The root of the mean over directions of the squared distance between the quantiles of both sets,
     in the unit of the features. Small sets bias it upwards: compare with ``null_mean``. The
     interval is the bootstrap standard error times 1.96 on either side.
-
-    Args:
-        first, second: feature vectors (n, d) and (m, d).
-        rng: source of directions, resamples and permutations.
-
-    Raises:
-        UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
     """
     pooled, n = _pool_sets(first, second)
     projections = _project_on_directions(pooled, rng)
@@ -186,13 +163,6 @@ def measure_classifier_auc(
     distance. Images are scored by cross-validation and compared within their fold. The p-value is
     from classifiers trained on permuted labels; the interval is from resampled images with fixed
     classifiers.
-
-    Args:
-        first, second: feature vectors (n, d) and (m, d).
-        rng: source of folds, resamples and permutations.
-
-    Raises:
-        UsageError: fewer than ``MIN_IMAGES`` vectors, or different numbers of features.
     """
     pooled, n = _pool_sets(first, second)
     pooled = fit_feature_scaler(pooled).transform(pooled)

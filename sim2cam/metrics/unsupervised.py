@@ -22,7 +22,6 @@ class SelectionScores:
     They do not use the correctness of detections: they rank models of one kind, and can be wrong.
 
     Attributes:
-        n_detections: number of detections.
         entropy: mean entropy of a detection's probabilities over its maximum, 0 to 1; lower is more
             confident.
         diversity: entropy of the mean probabilities over its maximum, 0 to 1; 0 if all detections

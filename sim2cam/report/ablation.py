@@ -30,15 +30,7 @@ _GREY_COLOUR = 7  # for differences that are not significant
 
 @dataclass(frozen=True)
 class VariantResult:
-    """Scores of a variant.
-
-    Attributes:
-        name: Name of the variant.
-        seed_count: Number of trainings; 0 if it was not run.
-        scores: Scores over all seeds by metric.
-        runs: Scores of each seed by metric.
-        reason: Why it was not run; empty if unknown.
-    """
+    """Scores of a variant."""
 
     name: str
     seed_count: int
@@ -47,14 +39,12 @@ class VariantResult:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class VariantComparison:
+class VariantComparison(BaseModel):
     """Planned comparison of two variants on the same images.
 
     Attributes:
-        first, second: Names of the variants.
-        metric: Key of ``METRIC_TITLES``.
-        difference: Score of the first minus that of the second.
+        value: Score of the first minus that of the second.
+        ci95: Its 95 % interval.
         p_holm: p-value, Holm-corrected over all comparisons by this metric.
         min_detectable_effect: Smallest difference that this number of images detects with 80 % power;
             None if the difference is the same on every resample.
@@ -62,8 +52,9 @@ class VariantComparison:
 
     first: str
     second: str
-    metric: str
-    difference: Estimate
+    metric: Literal["ap", "ap50", "ap75", "agnostic_ap50"]
+    value: float
+    ci95: tuple[float, float]
     p_holm: float
     min_detectable_effect: float | None
 
@@ -75,7 +66,7 @@ class VariantComparison:
     @property
     def is_identical(self) -> bool:
         """Whether both variants score the same on every resample."""
-        return self.min_detectable_effect is None and not self.difference.value
+        return self.min_detectable_effect is None and not self.value
 
 
 @dataclass(frozen=True)
@@ -83,12 +74,7 @@ class AblationResults:
     """Results of an ablation study.
 
     Attributes:
-        protocol: Fixed settings and test data, as text by name.
-        variants: Variants in page order.
-        comparisons: Comparisons in page order.
         learning_curve: AP50 by number of labelled images, for training on these images only.
-        equivalents: Equivalent number of labelled images, as text by variant.
-        notes: Limitations of the scores.
     """
 
     protocol: dict[str, str]
@@ -105,9 +91,6 @@ def read_ablation(path: Path) -> AblationResults:
     ``variants`` have the form described in ``benchmarks/readme_tables.py``. Optional keys: ``comparisons``
     (``first second metric value ci95 p_holm min_detectable_effect``), ``planned`` (names of all variants;
     those without results are returned as not run), ``not_run``, ``equivalents``, ``notes``, ``warnings``.
-
-    Args:
-        path: JSON file.
 
     Raises:
         InputError: If the file is missing, damaged, or has another format.
@@ -129,17 +112,7 @@ def read_ablation(path: Path) -> AblationResults:
             results.get(name, VariantResult(name, 0, {}, {}, reasons.get(name, "")))
             for name in names
         ),
-        comparisons=tuple(
-            VariantComparison(
-                c.first,
-                c.second,
-                c.metric,
-                Estimate(c.value, c.ci95),
-                c.p_holm,
-                c.min_detectable_effect,
-            )
-            for c in content.comparisons
-        ),
+        comparisons=tuple(content.comparisons),
         learning_curve={
             p.labelled_images: Estimate(p.value, p.ci95)
             for p in sorted(content.equivalents.curve, key=lambda p: p.labelled_images)
@@ -150,11 +123,7 @@ def read_ablation(path: Path) -> AblationResults:
 
 
 def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> Path:
-    """Write a self-contained page and return its path.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     metrics = [m for m in METRIC_TITLES if any(m in variant.scores for variant in results.variants)]
     return write_page(
         out,
@@ -179,26 +148,13 @@ def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> P
     )
 
 
-class _ScoreRecord(BaseModel):
-    value: float
-    ci95: tuple[float, float]
-
-
 class _VariantRecord(BaseModel):
     name: str
     seeds: list[dict[str, Any]]
-    ap: _ScoreRecord | None = None
-    ap50: _ScoreRecord | None = None
-    ap75: _ScoreRecord | None = None
-    agnostic_ap50: _ScoreRecord | None = None
-
-
-class _ComparisonRecord(_ScoreRecord):
-    first: str
-    second: str
-    metric: Literal["ap", "ap50", "ap75", "agnostic_ap50"]
-    p_holm: float
-    min_detectable_effect: float | None
+    ap: Estimate | None = None
+    ap50: Estimate | None = None
+    ap75: Estimate | None = None
+    agnostic_ap50: Estimate | None = None
 
 
 class _SkippedRecord(BaseModel):
@@ -211,8 +167,10 @@ class _EquivalentRecord(BaseModel):
     summary: str
 
 
-class _CurvePointRecord(_ScoreRecord):
+class _CurvePointRecord(BaseModel):
     labelled_images: int = Field(gt=0)
+    value: float
+    ci95: tuple[float, float]
 
 
 class _EquivalentsRecord(BaseModel):
@@ -225,15 +183,14 @@ class _AblationRecord(BaseModel):
     planned: list[str] = []
     variants: list[_VariantRecord]
     not_run: list[_SkippedRecord] = []
-    comparisons: list[_ComparisonRecord] = []
+    comparisons: list[VariantComparison] = []
     equivalents: _EquivalentsRecord = _EquivalentsRecord()
     notes: list[str] = []
     warnings: list[str] = []
 
 
 def _build_variant(record: _VariantRecord) -> VariantResult:
-    records = {metric: getattr(record, metric) for metric in METRIC_TITLES}
-    scores = {m: Estimate(s.value, s.ci95) for m, s in records.items() if s is not None}
+    scores = {m: score for m in METRIC_TITLES if (score := getattr(record, m)) is not None}
     runs = {m: tuple(float(seed[m]) for seed in record.seeds if m in seed) for m in scores}
     return VariantResult(record.name, len(record.seeds), scores, runs)
 
@@ -261,10 +218,7 @@ def _plot_learning_curve(results: AblationResults) -> CurveChart:
 def _plot_differences(metric: str, comparisons: Sequence[VariantComparison]) -> IntervalChart:
     ranges = [
         IntervalMark(
-            f"{c.first} − {c.second}",
-            c.difference.value,
-            c.difference.ci95,
-            colour=0 if c.is_significant else _GREY_COLOUR,
+            f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else _GREY_COLOUR
         )
         for c in comparisons
     ]

@@ -14,15 +14,7 @@ from sim2cam.report.values import BenchReport, Curves, Series
 
 
 def write_bench_page(report: BenchReport, out: Path) -> Path:
-    """Write a self-contained page and return its path.
-
-    Args:
-        report: Content of the page.
-        out: Output HTML file.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     score = report.score
     boxes = {title: getattr(score, metric) for metric, title in METRIC_TITLES.items()}
     ranges = [IntervalMark(name, ap.value, ap.ci95) for name, ap in score.category_ap50.items()]

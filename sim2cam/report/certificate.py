@@ -47,18 +47,7 @@ MEASURE_TITLES = {
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """Table row of a measure.
-
-    Attributes:
-        title: Title of the measure.
-        is_object_measure: Whether the measure verifies label preservation.
-        limit: Limit as text.
-        measured_count: Number of measured images.
-        failed_count: Number of images that exceed the limit.
-        failure_rate: Share of images that exceed the limit.
-        worst: Worst value.
-        reasons: Why images were not measured, with the number of images.
-    """
+    """Table row of a measure."""
 
     title: str
     is_object_measure: bool
@@ -86,13 +75,10 @@ def write_certificate_page(
     """Write a self-contained page and return its path.
 
     Args:
-        certificate: Certificate of a dataset.
         paths: Image files before and after translation, by name.
-        out: Output HTML file.
 
     Raises:
         InputError: If an image cannot be read.
-        OutputError: If the file cannot be written.
     """
     accepted = [image for image in certificate.images if not image.failed_measures]
     return write_page(

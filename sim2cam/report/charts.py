@@ -75,11 +75,8 @@ class IntervalMark:
     """Value with its interval, before layout.
 
     Attributes:
-        label: Label of the row.
         value: Mean, drawn as a large dot; None if it was not run.
-        ci95: Interval, drawn as a line.
         runs: Values of single runs, drawn as rings.
-        colour: Index of the series colour.
     """
 
     label: str
@@ -153,9 +150,6 @@ class BarChart:
     """Horizontal or vertical bar chart.
 
     Attributes:
-        title: Title of the chart.
-        plot_area: Plot area.
-        bars: Bars in order.
         expected_path: SVG path of the expected counts of vertical bars; empty if unknown.
     """
 
@@ -223,8 +217,6 @@ def build_interval_chart(
     """Build a chart of values with intervals.
 
     Args:
-        title: Title of the chart.
-        marks: Values from top to bottom.
         is_signed: Include zero in the axis and show signs, for differences.
     """
     values = [v for m in marks if m.value is not None for v in (m.value, *m.ci95, *m.runs)]
@@ -235,10 +227,9 @@ def build_interval_chart(
     frame = PlotArea(
         left, _TOP, right, bottom, bottom + _BOTTOM / 2 + 4, x_ticks=axis.make_ticks(left, right)
     )
+    sign = "+" if is_signed else ""
     rows = tuple(
-        _build_interval_row(
-            r, _TOP + _INTERVAL_ROW_HEIGHT * (index + 0.72), axis, frame, "+" if is_signed else ""
-        )
+        _build_interval_row(r, _TOP + _INTERVAL_ROW_HEIGHT * (index + 0.72), axis, frame, sign)
         for index, r in enumerate(marks)
     )
     return IntervalChart(title, frame, rows, axis.place(0.0, left, right) if is_signed else None)
@@ -250,10 +241,8 @@ def build_curve_chart(
     """Build a curve over a logarithmic x axis.
 
     Args:
-        title: Title of the chart and label of the y axis.
         points: Values by positive count in ascending order; at least one.
         references: Values of reference lines by label; those far off the scale are listed only.
-        x_label: Label of the x axis.
     """
     values = [v for p in points.values() for v in (p.value, *p.ci95) if math.isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -300,26 +289,15 @@ def build_bar_chart(
     """Build a horizontal bar for each count, with the expected count in parentheses."""
     expected_texts = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
     largest = max([*counts.values(), 1])
-    frame = PlotArea(
-        _BAR_LEFT,
-        0.0,
-        WIDTH - _BAR_RIGHT,
-        _BAR_ROW_HEIGHT * len(counts),
-        _BAR_ROW_HEIGHT * len(counts),
-    )
+    height = _BAR_ROW_HEIGHT * len(counts)
+    frame = PlotArea(_BAR_LEFT, 0.0, WIDTH - _BAR_RIGHT, height, height)
+    width = frame.right - frame.left
+    rows = zip(counts.items(), expected_texts, strict=True)
     bars = tuple(
-        Bar(
-            label,
-            f"{count}{text}",
-            frame.left,
-            _BAR_ROW_HEIGHT * index + 4,
-            (frame.right - frame.left) * count / largest,
-            _BAR_ROW_HEIGHT - 8,
-        )
-        for index, ((label, count), text) in enumerate(
-            zip(counts.items(), expected_texts, strict=True)
-        )
-    )
+        Bar(label, f"{count}{text}", frame.left, _BAR_ROW_HEIGHT * index + 4,
+            width * count / largest, _BAR_ROW_HEIGHT - 8)
+        for index, ((label, count), text) in enumerate(rows)
+    )  # fmt: skip
     return BarChart(title, frame, bars)
 
 
@@ -329,10 +307,7 @@ def build_binned_chart(
     """Build vertical bars over given bins, with a line of the expected counts.
 
     Args:
-        title: Title of the chart.
         edges: Edges of the bins, one more than bins.
-        counts: Count of each bin.
-        expected: Expected count of each bin; None if unknown.
     """
     x_axis = Axis(tuple(edges))
     y_axis = build_axis(0.0, max([*counts, *(expected or ()), 1.0]), 4)
@@ -362,13 +337,6 @@ def build_histogram(
     """Build a histogram of about 24 bins at most; None without values.
 
     Bins of integers are at least 1 wide.
-
-    Args:
-        title: Title of the chart.
-        values: Values of 0 or more.
-        up_to: Minimum end of the last bin.
-        x_label: Label of the x axis.
-        y_label: Label of the y axis.
     """
     if not values:
         return None
@@ -391,16 +359,9 @@ def build_histogram(
 def _build_plot_area(x_axis: Axis, y_axis: Axis, *, x_label: str, y_label: str) -> PlotArea:
     right, bottom = WIDTH - _RIGHT, _TOP + _PLOT_HEIGHT
     return PlotArea(
-        left=_LEFT,
-        top=_TOP,
-        right=right,
-        bottom=bottom,
-        height=bottom + _BOTTOM,
-        x_ticks=x_axis.make_ticks(_LEFT, right),
-        y_ticks=y_axis.make_ticks(bottom, _TOP),
-        x_label=x_label,
-        y_label=y_label,
-    )
+        _LEFT, _TOP, right, bottom, bottom + _BOTTOM, x_axis.make_ticks(_LEFT, right),
+        y_axis.make_ticks(bottom, _TOP), x_label, y_label,
+    )  # fmt: skip
 
 
 def _build_interval_row(
@@ -419,14 +380,10 @@ def _build_interval_row(
     has_interval = math.isfinite(low + high)
     interval = f" ({low:{sign}.3f} to {high:{sign}.3f})" if has_interval else ""
     return IntervalRow(
-        mark.label,
-        f"{mark.value:{sign}.3f}{interval}",
-        y,
-        colour,
-        place(mark.value),
+        mark.label, f"{mark.value:{sign}.3f}{interval}", y, colour, place(mark.value),
         (place(low), place(high)) if has_interval else None,
         tuple(place(dot) for dot in mark.runs if math.isfinite(dot)),
-    )
+    )  # fmt: skip
 
 
 def _keep_finite(steps: Sequence[float], values: Sequence[float]) -> NDArray[np.float64]:

@@ -38,15 +38,7 @@ _CONTOUR_TOLERANCE_PX = 0.5  # of simplified mask contours
 
 @dataclass(frozen=True)
 class ObjectView:
-    """Object on the page.
-
-    Attributes:
-        label: Label.
-        colour: CSS colour of the box.
-        mask_path: SVG path of the visible mask; empty if unknown.
-        amodal_path: SVG path of the amodal mask; empty if unknown.
-        mask_colour: CSS colour of the instance.
-    """
+    """Object on the page."""
 
     label: ObjectLabel
     colour: str
@@ -67,14 +59,7 @@ class ObjectView:
 
 @dataclass(frozen=True)
 class LayerView:
-    """Layer of a sample on the page.
-
-    Attributes:
-        name: Key of ``LAYERS``.
-        layer: Title and legend.
-        uri: URI of the layer's image.
-        low, high: Ends of the colour scale as text.
-    """
+    """Layer of a sample on the page."""
 
     name: LayerName
     layer: Layer
@@ -123,13 +108,10 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
     Images are embedded, or written to a folder next to the page if there are more than ``MAX_EMBEDDED``.
 
     Args:
-        dataset: Dataset with or without labels.
-        out: Output HTML file.
         limit: Maximum number of samples shown; None for all. Statistics are over all samples.
 
     Raises:
         InputError: If an image cannot be read.
-        OutputError: If the page cannot be written.
     """
     selected = dataset.take(limit)
     is_external = sum(1 + len(list_layers(s)) for s in selected.samples) > MAX_EMBEDDED
@@ -189,27 +171,18 @@ def read_rejection_stats(root: Path) -> RejectionStats | None:
 def _build_histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart | None, ...]:
     sides = [math.sqrt((b[2] - b[0]) * (b[3] - b[1])) for b in (o.box_xyxy for o in labels)]
     fractions = [o.visible_fraction for o in labels if o.visible_fraction is not None]
-    object_counts = [
-        float(sum(not o.is_crowd for o in s.objects))
-        for s in dataset.samples
-        if s.objects is not None
-    ]
+    labelled = [s.objects for s in dataset.samples if s.objects is not None]
+    object_counts = [float(sum(not o.is_crowd for o in objects)) for objects in labelled]
+    largest, most = max(sides, default=0.0), max(object_counts, default=0.0) + 1
     return (
         build_histogram(
-            "Box size",
-            sides,
-            up_to=max(sides, default=0.0),
-            x_label="square root of the box area, pixels",
+            "Box size", sides, up_to=largest, x_label="square root of the box area, pixels"
         ),
         build_histogram(
             "Visible fraction", fractions, up_to=1.0, x_label="visible fraction of the object"
         ),
         build_histogram(
-            "Objects per image",
-            object_counts,
-            up_to=max(object_counts, default=0.0) + 1,
-            x_label="objects",
-            y_label="images",
+            "Objects per image", object_counts, up_to=most, x_label="objects", y_label="images"
         ),
     )
 
@@ -232,16 +205,14 @@ def _build_sample(
             for name, painted in paint_layers(sample).items()
         ),
         objects=tuple(
-            _build_object(label, number, categories, mask)
-            for number, (label, mask) in enumerate(
-                zip(sample.objects or (), masks, strict=True), start=1
-            )
+            _build_object(*pair, number, categories)
+            for number, pair in enumerate(zip(sample.objects or (), masks, strict=True), 1)
         ),
     )
 
 
 def _build_object(
-    label: ObjectLabel, number: int, categories: tuple[str, ...], mask: NDArray[np.bool_] | None
+    label: ObjectLabel, mask: NDArray[np.bool_] | None, number: int, categories: tuple[str, ...]
 ) -> ObjectView:
     red, green, blue = (
         IGNORED_COLOUR if label.is_crowd else get_category_colour(categories.index(label.category))
@@ -260,10 +231,8 @@ def trace_mask(mask: NDArray[np.bool_]) -> str:
     contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     paths = []
     for contour in contours:
-        points = (
-            cv2.approxPolyDP(contour, _CONTOUR_TOLERANCE_PX, True).reshape(-1, 2) + 0.5
-        )  # pixel centres
-        paths.append("M" + "L".join(f"{x:g} {y:g}" for x, y in points) + "Z")
+        points = cv2.approxPolyDP(contour, _CONTOUR_TOLERANCE_PX, True).reshape(-1, 2)
+        paths.append("M" + "L".join(f"{x:g} {y:g}" for x, y in points + 0.5) + "Z")  # centres
     return "".join(paths)
 
 

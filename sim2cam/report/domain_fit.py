@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim2cam.metrics.coverage import Coverage
-from sim2cam.metrics.two_sample import DomainGap, TwoSampleDistance
+from sim2cam.metrics.gaps import HeldOutGap, StageGap
+from sim2cam.metrics.two_sample import TwoSampleDistance
 from sim2cam.report.charts import (
     IntervalChart,
     IntervalMark,
@@ -30,9 +30,7 @@ class RangeView:
     """Range of a factor before and after the fit.
 
     Attributes:
-        factor: Path of the factor.
         explained_variance: Share of the factor's variance that image statistics explain.
-        before, after: Lower and upper bound.
         estimated_bounds: Bounds estimated from real images; None if they cannot be estimated.
     """
 
@@ -44,54 +42,25 @@ class RangeView:
 
 
 @dataclass(frozen=True, eq=False)
-class DomainView:
-    """Domain gap, coverage and example renders of a domain."""
-
-    gap: DomainGap
-    coverage: Coverage
-    images: tuple[Rgb, ...]
-
-
-@dataclass(frozen=True)
-class GapStageView:
-    """Domain gap after an image-formation stage, also by aspect and by ISP feature."""
-
-    stage: str
-    gap: DomainGap
-    aspects: Mapping[str, TwoSampleDistance]
-    isp_gaps: Mapping[str, TwoSampleDistance]
-
-
-@dataclass(frozen=True, eq=False)
 class FitReport:
     """Content of the page of a domain fit.
 
     Attributes:
-        name: Name of the recipe.
-        ranges: Ranges in the order of the domain.
-        before, after: Gap to held-out real images.
-        captures: Examples of held-out real images.
         uncovered: Held-out real images that no render of the fitted domain covers.
-        trials: Cost over trials.
-        gap_stages: Domain gap of the fitted domain by image-formation stage.
     """
 
     name: str
     ranges: tuple[RangeView, ...]
-    before: DomainView
-    after: DomainView
+    before: HeldOutGap
+    after: HeldOutGap
     captures: tuple[Rgb, ...]
     uncovered: tuple[Rgb, ...]
     trials: Curves
-    gap_stages: tuple[GapStageView, ...]
+    gap_stages: tuple[StageGap, ...]
 
 
 def write_fit_page(report: FitReport, out: Path) -> Path:
-    """Write a self-contained page and return its path.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     sides = {"before": report.before, "after": report.after}
     rows = [("target images", report.captures), *((n, side.images) for n, side in sides.items())]
     return write_page(
@@ -129,7 +98,7 @@ def _plot_range(range_view: RangeView) -> IntervalChart:
     return build_interval_chart(range_view.factor, rows)
 
 
-def _plot_gap_stages(stages: Sequence[GapStageView]) -> list[IntervalChart]:
+def _plot_gap_stages(stages: Sequence[StageGap]) -> list[IntervalChart]:
     if not stages:
         return []
     charts = {

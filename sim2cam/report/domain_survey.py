@@ -33,18 +33,7 @@ def write_domain_page(
     images: RangeEndImages,
     out: Path,
 ) -> Path:
-    """Write a self-contained page and return its path.
-
-    Args:
-        name: Name of the recipe.
-        scene_count: Number of sampled scenes.
-        factors: Factors in the order of the domain.
-        images: Images of range ends of some factors.
-        out: Output HTML file.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     groups: dict[str, list[FactorHistogram]] = {}
     for factor in factors:
         groups.setdefault(factor.group, []).append(factor)

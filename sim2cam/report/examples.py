@@ -33,9 +33,6 @@ def select_examples(
     Images with the same number of errors are ranked by true positives.
 
     Args:
-        captures: Labelled images.
-        predictions: Predictions by image name.
-        threshold: Minimum score of detections.
         count: Maximum size of each set. Images without errors are never in the second set.
 
     Raises:
@@ -65,12 +62,6 @@ def build_image_rows(
     """Build rows of a render, its translation and a real image, evenly spaced over the sets.
 
     Renders without objects are skipped, unless all are.
-
-    Args:
-        sim: Renders.
-        adapted: Their translations; None if nothing was translated.
-        captures: Real images of other scenes.
-        count: Maximum number of rows.
 
     Raises:
         InputError: If an image cannot be read.
@@ -112,11 +103,8 @@ def _rank_errors(errors: ImageErrors) -> tuple[int, int, str]:
 
 def _select_evenly(dataset: Dataset, count: int) -> list[Sample]:
     sample_count = len(dataset.samples)
-    return (
-        [dataset.samples[i * sample_count // count] for i in range(count)]
-        if sample_count > count
-        else [*dataset.samples]
-    )
+    shown = min(count, sample_count)
+    return [dataset.samples[i * sample_count // shown] for i in range(shown)]
 
 
 def _read_rgb(sample: Sample | None) -> Rgb | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import colorsys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import cv2
@@ -32,7 +33,6 @@ class LayerImage:
     """Layer of a sample; black where undefined.
 
     Attributes:
-        rgb: Image (H, W, 3).
         low, high: Ends of the colour scale as text; both empty without a scale, ``low`` empty for a
             scale from 0.
     """
@@ -44,13 +44,7 @@ class LayerImage:
 
 @dataclass(frozen=True)
 class Layer:
-    """Definition of a layer.
-
-    Attributes:
-        title: Title on the page.
-        legend: Meaning of the colours.
-        paint: Converts the channels of a sample to an image.
-    """
+    """Definition of a layer."""
 
     title: str
     legend: str
@@ -86,20 +80,16 @@ def _paint_right_view(_channels: Channels, sample: Sample) -> LayerImage:
     return LayerImage(images.read_rgb(sample.right_rgb))
 
 
-def _paint_depth(channels: Channels, _sample: Sample) -> LayerImage:
-    depth = channels["depth"].astype(np.float64)
-    return _paint_scalar(depth, depth, "m", is_larger_nearer=False)
+def _paint_channel(
+    name: ChannelName, paint: Callable[[NDArray[Any]], LayerImage]
+) -> Callable[[Channels, Sample], LayerImage]:
+    """Return the painter of a layer that shows one channel."""
+    return lambda channels, _sample: paint(channels[name])
 
 
 def _paint_sensor_depth(channels: Channels, sample: Sample) -> LayerImage:
     depth_m = channels["sensor_depth"] * (sample.depth_unit_m or 0.0)
-    reference_m = channels["depth"].astype(np.float64) if "depth" in channels else depth_m
-    return _paint_scalar(depth_m, reference_m, "m", is_larger_nearer=False)
-
-
-def _paint_disparity(channels: Channels, _sample: Sample) -> LayerImage:
-    disparity = channels["disparity"].astype(np.float64)
-    return _paint_scalar(disparity, disparity, "px", is_larger_nearer=True)
+    return _paint_scalar(depth_m, "m", channels.get("depth"), is_larger_nearer=False)
 
 
 def _paint_covisibility(channels: Channels, _sample: Sample) -> LayerImage:
@@ -114,12 +104,8 @@ def _paint_covisibility(channels: Channels, _sample: Sample) -> LayerImage:
 def _paint_raw(channels: Channels, sample: Sample) -> LayerImage:
     raw = channels["raw"].astype(np.float64)
     assert sample.raw_format is not None
-    level = np.clip(
-        (raw - sample.raw_format.black_level)
-        / (sample.raw_format.white_level - sample.raw_format.black_level),
-        0,
-        1,
-    )
+    black, white = sample.raw_format.black_level, sample.raw_format.white_level
+    level = np.clip((raw - black) / (white - black), 0, 1)
     rgb = np.zeros((*raw.shape, 3), np.uint8)
     for index, color in enumerate(sample.raw_format.pattern):
         pixels = slice(index // 2, None, 2), slice(index % 2, None, 2)
@@ -127,36 +113,10 @@ def _paint_raw(channels: Channels, sample: Sample) -> LayerImage:
     return LayerImage(rgb)
 
 
-def _paint_ids(channels: Channels, _sample: Sample) -> LayerImage:
-    return _paint_indices(channels["ids"])
-
-
-def _paint_parts(channels: Channels, _sample: Sample) -> LayerImage:
-    return _paint_indices(channels["parts"])
-
-
 def _paint_normals(channels: Channels, _sample: Sample) -> LayerImage:
-    flipped = channels["normals"] * np.array(
-        [1, -1, -1], np.float32
-    )  # right, up, towards the camera
+    right_up_back = channels["normals"] * np.array([1, -1, -1], np.float32)
     is_known = channels["normals"].any(axis=-1, keepdims=True)
-    return LayerImage(_to_uint8(np.where(is_known, (flipped + 1) / 2, 0)))
-
-
-def _paint_coordinates(channels: Channels, _sample: Sample) -> LayerImage:
-    return LayerImage(_to_uint8(np.nan_to_num(channels["coordinates"])))
-
-
-def _paint_coverage(channels: Channels, _sample: Sample) -> LayerImage:
-    return LayerImage(_to_uint8(channels["coverage"])[..., None].repeat(3, axis=-1))
-
-
-def _paint_flow_forward(channels: Channels, _sample: Sample) -> LayerImage:
-    return _paint_flow(channels["flow_forward"])
-
-
-def _paint_flow_backward(channels: Channels, _sample: Sample) -> LayerImage:
-    return _paint_flow(channels["flow_backward"])
+    return LayerImage(_to_uint8(np.where(is_known, (right_up_back + 1) / 2, 0)))
 
 
 def _paint_flow(flow: NDArray[np.float32]) -> LayerImage:
@@ -172,16 +132,15 @@ def _paint_flow(flow: NDArray[np.float32]) -> LayerImage:
 
 
 def _paint_scalar(
-    values: Floats, reference: Floats, unit: str, *, is_larger_nearer: bool
+    values: Floats, unit: str, reference: Floats | None = None, *, is_larger_nearer: bool
 ) -> LayerImage:
-    """Paint values (H, W) on a colour scale; 0 is undefined.
+    """Paint values (H, W) on a colour scale; 0 is undefined, near is bright.
 
     Args:
-        values: Painted values.
-        reference: Values that define the scale.
-        unit: Unit of both.
-        is_larger_nearer: Whether large values are near. Near is bright.
+        reference: Values that define the scale; None for the painted ones.
     """
+    values = values.astype(np.float64)
+    reference = values if reference is None else reference.astype(np.float64)
     is_known = values > 0
     if not (reference > 0).any():
         return LayerImage(np.zeros((*values.shape, 3), np.uint8))
@@ -211,11 +170,19 @@ _DEPTH_LEGEND = "near: yellow, far: violet"
 _FLOW_LEGEND = "right: red, down: green, left: cyan, up: violet; saturation: length; darker: occluded in that frame"
 LAYERS: dict[LayerName, Layer] = {
     "right": Layer("right image", "image of the right stereo camera", _paint_right_view),
-    "depth": Layer("depth", _DEPTH_LEGEND, _paint_depth),
+    "depth": Layer(
+        "depth",
+        _DEPTH_LEGEND,
+        _paint_channel("depth", partial(_paint_scalar, unit="m", is_larger_nearer=False)),
+    ),
     "sensor_depth": Layer(
         "sensor depth", f"{_DEPTH_LEGEND}, no measurement: black", _paint_sensor_depth
     ),
-    "disparity": Layer("disparity", _DEPTH_LEGEND, _paint_disparity),
+    "disparity": Layer(
+        "disparity",
+        _DEPTH_LEGEND,
+        _paint_channel("disparity", partial(_paint_scalar, unit="px", is_larger_nearer=True)),
+    ),
     "shared": Layer(
         "co-visibility",
         "visible in both images: white, in the left only: orange",
@@ -224,14 +191,26 @@ LAYERS: dict[LayerName, Layer] = {
     "raw": Layer(
         "raw", "sensor values in the filter colour of each pixel, square root", _paint_raw
     ),
-    "ids": Layer("instance ids", "one colour per object", _paint_ids),
-    "parts": Layer("parts", "one colour per part", _paint_parts),
+    "ids": Layer("instance ids", "one colour per object", _paint_channel("ids", _paint_indices)),
+    "parts": Layer("parts", "one colour per part", _paint_channel("parts", _paint_indices)),
     "normals": Layer("normals", "right: red, up: green, towards the camera: blue", _paint_normals),
-    "coordinates": Layer("object coordinates", "x: red, y: green, z: blue", _paint_coordinates),
-    "coverage": Layer(
-        "coverage", "white: covered by one object for the whole exposure", _paint_coverage
+    "coordinates": Layer(
+        "object coordinates",
+        "x: red, y: green, z: blue",
+        _paint_channel("coordinates", lambda m: LayerImage(_to_uint8(np.nan_to_num(m)))),
     ),
-    "flow_forward": Layer("flow to the next frame", _FLOW_LEGEND, _paint_flow_forward),
-    "flow_backward": Layer("flow to the previous frame", _FLOW_LEGEND, _paint_flow_backward),
+    "coverage": Layer(
+        "coverage",
+        "white: covered by one object for the whole exposure",
+        _paint_channel(
+            "coverage", lambda share: LayerImage(_to_uint8(share)[..., None].repeat(3, axis=-1))
+        ),
+    ),
+    "flow_forward": Layer(
+        "flow to the next frame", _FLOW_LEGEND, _paint_channel("flow_forward", _paint_flow)
+    ),
+    "flow_backward": Layer(
+        "flow to the previous frame", _FLOW_LEGEND, _paint_channel("flow_backward", _paint_flow)
+    ),
 }
 """All layers in page order."""

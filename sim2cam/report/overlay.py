@@ -38,12 +38,8 @@ CATEGORY_COLOURS = (
 IGNORED_COLOUR = (200, 200, 200)
 """Colour of regions that are ignored in training and scoring."""
 
-_TEXT_PX, _LINE_PX, _DASH_PX, _DOT_PX = (
-    15,
-    2,
-    12,
-    6,
-)  # at MIN_LONGER_SIDE_PX, scaled for larger images
+# at MIN_LONGER_SIDE_PX, scaled for larger images
+_TEXT_PX, _LINE_PX, _DASH_PX, _DOT_PX = 15, 2, 12, 6
 _CLIP_PX = 10_000  # OpenCV cannot draw beyond
 _MASK_OPACITY = 0.4
 _VISIBLE_THRESHOLD = 0.5  # minimum visibility score of a visible keypoint
@@ -55,13 +51,8 @@ class BoxAnnotation:
     """Box to draw, in pixels of the image.
 
     Attributes:
-        box_xyxy: Box.
-        text: Text on the label.
-        colour: RGB colour.
-        is_dashed: Draw a dashed box.
         cuboid_corners: Projected corners (8, 2) of a 3D box, drawn instead of the box.
         keypoints: x, y and visibility score (N, 3); hidden keypoints are rings.
-        mask: Mask (H, W) to tint.
     """
 
     box_xyxy: Box
@@ -98,16 +89,13 @@ def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[s
     """Draw labelled boxes and their categories.
 
     Args:
-        rgb: Image.
         objects: Labels; crowd regions are dashed and grey.
-        categories: Categories of the dataset, which define the colours.
     """
+    colours = {name: get_category_colour(index) for index, name in enumerate(categories)}
     marks = [
         BoxAnnotation(o.box_xyxy, f"ignored: {o.category}", IGNORED_COLOUR, is_dashed=True)
         if o.is_crowd
-        else BoxAnnotation(
-            o.box_xyxy, o.category, get_category_colour(categories.index(o.category))
-        )
+        else BoxAnnotation(o.box_xyxy, o.category, colours[o.category])
         for o in objects
     ]
     return _draw_annotations(rgb, marks)
@@ -121,10 +109,8 @@ def draw_detections(
     """Draw detections with their categories and scores.
 
     Args:
-        rgb: Image.
         detections: Detections with the projected corners (8, 2) of their 3D boxes in pixels, in the order
             of ``compute_box_corners``, or None.
-        categories: Categories of the detector, which define the colours.
     """
     marks = [
         BoxAnnotation(
@@ -179,7 +165,7 @@ def _draw_annotations(rgb: Rgb, annotations: Sequence[BoxAnnotation]) -> Rgb:
     scaled = [
         replace(
             mark,
-            box_xyxy=_scale_box(mark.box_xyxy, scale),
+            box_xyxy=tuple(scale * side for side in mark.box_xyxy),
             cuboid_corners=None if mark.cuboid_corners is None else mark.cuboid_corners * scale,
             keypoints=None if mark.keypoints is None else mark.keypoints * (scale, scale, 1),
         )
@@ -193,13 +179,10 @@ def _draw_annotations(rgb: Rgb, annotations: Sequence[BoxAnnotation]) -> Rgb:
 
 def _tint_mask(canvas: Rgb, annotation: BoxAnnotation) -> None:
     if annotation.mask is not None:
-        size = (canvas.shape[1], canvas.shape[0])
-        mask = (
-            cv2.resize(annotation.mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
-        )
-        canvas[mask] = (1 - _MASK_OPACITY) * canvas[mask] + _MASK_OPACITY * np.array(
-            annotation.colour
-        )
+        size, small = (canvas.shape[1], canvas.shape[0]), annotation.mask.astype(np.uint8)
+        mask = cv2.resize(small, size, interpolation=cv2.INTER_NEAREST) > 0
+        tint = _MASK_OPACITY * np.array(annotation.colour)
+        canvas[mask] = (1 - _MASK_OPACITY) * canvas[mask] + tint
 
 
 def _draw_box(canvas: Rgb, annotation: BoxAnnotation, line_scale: float) -> None:
@@ -215,14 +198,10 @@ def _draw_box(canvas: Rgb, annotation: BoxAnnotation, line_scale: float) -> None
         for start, end in lines:
             cv2.line(canvas, start, end, colour, thickness)
         for x, y, visibility in () if annotation.keypoints is None else annotation.keypoints:
-            position = (
-                round(np.clip(x, -_CLIP_PX, _CLIP_PX)),
-                round(np.clip(y, -_CLIP_PX, _CLIP_PX)),
-            )
-            circle_thickness = cv2.FILLED if visibility >= _VISIBLE_THRESHOLD else thickness
-            cv2.circle(
-                canvas, position, round((_DOT_PX + rim) * line_scale), colour, circle_thickness
-            )
+            position = [round(np.clip(v, -_CLIP_PX, _CLIP_PX)) for v in (x, y)]
+            radius = round((_DOT_PX + rim) * line_scale)
+            is_visible = visibility >= _VISIBLE_THRESHOLD
+            cv2.circle(canvas, position, radius, colour, cv2.FILLED if is_visible else thickness)
 
 
 def _build_cuboid_edges(
@@ -291,8 +270,3 @@ def _load_font(size_px: int) -> ImageFont.FreeTypeFont:
     """Load the font of matplotlib, which covers most languages."""
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return ImageFont.truetype(fonts / "DejaVuSans-Bold.ttf", size_px)
-
-
-def _scale_box(box: Box, scale: float) -> Box:
-    x0, y0, x1, y1 = box
-    return x0 * scale, y0 * scale, x1 * scale, y1 * scale

@@ -23,11 +23,6 @@ UNDEFINED = "–"
 def write_page(path: Path, template: str, **values: Any) -> Path:
     """Render a template to a file and return its path.
 
-    Args:
-        path: Output HTML file.
-        template: File name in ``templates``.
-        **values: Variables of the template.
-
     Raises:
         OutputError: If the file cannot be written.
     """

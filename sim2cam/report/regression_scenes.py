@@ -17,14 +17,7 @@ _DIFFERENCE_GAIN = 4
 
 @dataclass(frozen=True, eq=False)
 class ChangedScene:
-    """Changed regression scene.
-
-    Attributes:
-        name: Name of the scene.
-        differences: Differences above their tolerance, as text.
-        expected, actual: Images (H, W, 3).
-        note: Why the scene is stored.
-    """
+    """Changed regression scene."""
 
     name: str
     differences: tuple[str, ...]
@@ -34,16 +27,7 @@ class ChangedScene:
 
 
 def write_regression_page(scenes: Sequence[ChangedScene], checked_count: int, out: Path) -> Path:
-    """Write a self-contained page and return its path.
-
-    Args:
-        scenes: Changed scenes.
-        checked_count: Number of rendered scenes.
-        out: Output HTML file.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     return write_page(
         out,
         "regression_scenes.html",

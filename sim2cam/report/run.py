@@ -30,15 +30,7 @@ ORIGIN_TITLES: dict[Origin, str] = {
 
 
 def write_run_page(report: RunReport, out: Path) -> Path:
-    """Write a self-contained page and return its path.
-
-    Args:
-        report: Content of the page.
-        out: Output HTML file.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a self-contained page and return its path."""
     return write_page(
         out,
         "run.html",

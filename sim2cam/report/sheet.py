@@ -57,28 +57,18 @@ def build_asset_sheet(assets: Sequence[AssetInfo]) -> Rgb:
 
 
 def _render_asset(asset: AssetInfo) -> Rgb:
-    middle = np.add(asset.low_m, asset.high_m) / 2
     radius = math.hypot(*asset.size_m) / 2
-    eye = middle - (0, 0, asset.low_m[2]) + _VIEW_DIRECTION * radius * _FOCAL_RATIO * 1.15
-    target = middle - (0, 0, asset.low_m[2])
+    target = np.add(asset.low_m, asset.high_m) / 2 - (0, 0, asset.low_m[2])
+    eye = target + _VIEW_DIRECTION * radius * _FOCAL_RATIO * 1.15
     centre, focal_px = (_ASSET_PX - 1) / 2, _FOCAL_RATIO * _ASSET_PX / 2
-    camera = Camera(
-        Pose.look_at(vec3(eye), vec3(target), 0.0),
-        _ASSET_PX,
-        _ASSET_PX,
-        BrownConrady(focal_px, focal_px, centre, centre, 0.0, 0.0, 0.0, 0.0),
-        _SENSOR,
-    )
+    lens = BrownConrady(focal_px, focal_px, centre, centre, 0.0, 0.0, 0.0, 0.0)
+    pose = Pose.look_at(vec3(eye), vec3(target), 0.0)
+    camera = Camera(pose, _ASSET_PX, _ASSET_PX, lens, _SENSOR)
     on_table = Pose((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, -asset.low_m[2]))
+    table, grey = _make_plain_material((0.45, 0.45, 0.45)), _make_plain_material((0.6, 0.6, 0.6))
     bodies = (
-        Body(
-            "table",
-            Ground(40 * radius),
-            _make_plain_material((0.45, 0.45, 0.45)),
-            Pose(),
-            is_fixed=True,
-        ),
-        Body("object", asset.mesh, _make_plain_material((0.6, 0.6, 0.6)), on_table, is_fixed=True),
+        Body("table", Ground(40 * radius), table, Pose(), is_fixed=True),
+        Body("object", asset.mesh, grey, on_table, is_fixed=True),
     )
     scene = Scene(bodies, _ENVIRONMENT, (camera,))
     get_rasterizer().load(scene)
@@ -95,16 +85,8 @@ def _render_text(text: str) -> Rgb:
     """Render a line of text, cropped to its end if too long."""
     canvas = np.full((_TEXT_HEIGHT_PX, _ASSET_PX, 3), _WHITE, np.uint8)
     ascii_text = text.encode("ascii", "replace").decode()[-34:]
-    cv2.putText(
-        canvas,
-        ascii_text,
-        (4, _TEXT_HEIGHT_PX - 7),
-        cv2.FONT_HERSHEY_SIMPLEX,
-        0.4,
-        (0, 0, 0),
-        1,
-        cv2.LINE_AA,
-    )
+    origin, font = (4, _TEXT_HEIGHT_PX - 7), cv2.FONT_HERSHEY_SIMPLEX
+    cv2.putText(canvas, ascii_text, origin, font, 0.4, (0, 0, 0), 1, cv2.LINE_AA)
     return canvas
 
 

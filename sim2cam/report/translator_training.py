@@ -22,15 +22,7 @@ def write_samples_page(
     """Write a self-contained page and return its path.
 
     Args:
-        out: Output HTML file.
         strips: JPEG files of sample images by step; step 0 shows the renders.
-        captures: JPEG file with examples of real images.
-        curves: Training curves.
-        selected_step: Step of the selected checkpoint.
-        notes: Notes on the training.
-
-    Raises:
-        OutputError: If the file cannot be written.
     """
     return write_page(
         out,

@@ -21,13 +21,7 @@ Rgb = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class StageRow:
-    """Stage of a run.
-
-    Attributes:
-        name: Name of the stage.
-        seconds: Duration; None if it did not run.
-        detail: Short description of the result.
-    """
+    """Stage of a run."""
 
     name: str
     seconds: float | None
@@ -67,10 +61,6 @@ class ScoreRow:
     """Scores of a detector.
 
     Attributes:
-        label: Name of the detector, such as ``trained in this run``.
-        origin: Origin of the test images.
-        score: Detection scores; None if it was not run.
-        calibration: Confidence calibration; None if it was not run or scores are not in [0, 1].
         uncalibrated: Calibration without the score calibration of the card; None if it has none.
     """
 
@@ -83,14 +73,7 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class Example:
-    """Scored image.
-
-    Attributes:
-        name: Name of the image.
-        rgb: Image.
-        objects: Labels.
-        detections: Detections of any score.
-    """
+    """Scored image."""
 
     name: str
     rgb: Rgb
@@ -103,9 +86,7 @@ class Examples:
     """Scored images with the fewest and the most errors.
 
     Attributes:
-        best: Images with the fewest errors.
         worst: Images with the most errors, worst first.
-        threshold: Minimum score of detections.
     """
 
     best: tuple[Example, ...] = ()
@@ -115,19 +96,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class RunReport:
-    """Content of the page of a run.
-
-    Attributes:
-        title: Title of the page.
-        captures_origin: Origin of the test images.
-        run_info: Command, renderer, machine and versions, in order.
-        stages: Stages in order.
-        scores: Scores by detector.
-        image_rows: Rows of images side by side.
-        examples: Scored images of the first detector.
-        curves: Curves of each training.
-        notes: Limitations of the scores.
-    """
+    """Content of the page of a run."""
 
     title: str
     captures_origin: Origin
@@ -142,18 +111,7 @@ class RunReport:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Content of the page of a benchmark.
-
-    Attributes:
-        title: Detector and test set.
-        score: Detection scores.
-        calibration: Confidence calibration; None if scores are not in [0, 1].
-        extra_metrics: Further scores by name.
-        category_errors: Errors by category.
-        slices: Recall and errors by object attribute.
-        examples: Scored images.
-        notes: Limitations of the scores.
-    """
+    """Content of the page of a benchmark."""
 
     title: str
     score: DetectionMetrics

@@ -6,15 +6,7 @@ from dataclasses import replace
 import hidden
 import numpy as np
 import pytest
-from hidden import (
-    CAMERAS,
-    HIDDEN,
-    STANDIN,
-    Arguments,
-    format_hidden_recipe,
-    main,
-    write_measured,
-)
+from hidden import CAMERAS, HIDDEN, STANDIN, Arguments, format_hidden_recipe, main, write_measured
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.sampling import sample_factors

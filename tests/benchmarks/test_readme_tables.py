@@ -16,6 +16,7 @@ SPEC.loader.exec_module(tables)
 SCORE = {"value": 0.5, "ci95": [0.45, 0.551]}
 BETTER = {"value": 0.6, "ci95": [0.55, 0.651]}
 ARM = {"seeds": [{}, {}, {}], "ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE}
+CELL, BETTER_CELL = "0.500 (0.450–0.551)", "0.600 (0.550–0.651)"
 
 
 def empty(document):
@@ -40,7 +41,7 @@ def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
     }
     (tmp_path / "dice.json").write_text(json.dumps({"variants": arms, "equivalents": equivalents}))
     text = tables.update_tables(f"before\n{empty('README.md')}", "README.md", tmp_path)
-    cell = "0.500 (0.450–0.551)"
+    cell = CELL
     assert text[: text.index("<!-- shipped")].splitlines() == [
         "before",
         "<!-- dice-results:begin -->",
@@ -79,30 +80,8 @@ def test_the_weights_that_ship_have_a_row_for_each_split(tmp_path):
     scores = {"ap": SCORE, "ap50": SCORE, "agnostic_ap50": SCORE, "images": 40}
     (tmp_path / "shipped.json").write_text(json.dumps({"dev": scores}))
     lines = made("README.md", tmp_path).splitlines()
-    cell = "0.500 (0.450–0.551)"
-    assert f"| dice, development | {cell} | {cell} | {cell} | 40 |" in lines
+    assert f"| dice, development | {CELL} | {CELL} | {CELL} | 40 |" in lines
     assert "| dice, test | not run | not run | not run | 0 |" in lines
-
-
-def test_photos_of_another_day_are_held_against_the_baseline(tmp_path):
-    arms = [{"name": name, "ap50": SCORE, "ap": SCORE} for name in ("randomized", "fitted")]
-    better = {
-        "first": "fitted", "metric": "ap", "value": 0.01, "ci95": [-0.02, 0.04], "p_holm": 0.25,
-    }  # fmt: skip
-    (tmp_path / "days.json").write_text(json.dumps({"variants": arms, "comparisons": [better]}))
-    lines = made("docs/results.md", tmp_path).splitlines()
-    cell = "0.500 (0.450–0.551)"
-    assert f"| randomized | {cell} | — | {cell} | — |" in lines
-    assert f"| fitted | {cell} | — | {cell} | 0.010 (-0.020 to 0.040), p = 0.250 |" in lines
-
-
-def test_where_else_dice_are_found_has_a_row(tmp_path):
-    place = {"name": "heaps", "images": 60, "objects": 1234, "ap": SCORE, "ap50": BETTER,
-             "agnostic_ap50": SCORE, "ood_rate": SCORE}  # fmt: skip
-    (tmp_path / "elsewhere.json").write_text(json.dumps({"places": [place]}))
-    cell, better = "0.500 (0.450–0.551)", "0.600 (0.550–0.651)"
-    row = f"| heaps | 60 | 1,234 | {cell} | {better} | {cell} | {cell} |"
-    assert row in made("docs/results.md", tmp_path)
 
 
 def test_each_object_of_lmo_has_a_row(tmp_path):
@@ -122,7 +101,7 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
              "difference": dict.fromkeys(poses, gain)}  # fmt: skip
     (tmp_path / "lmo.json").write_text(json.dumps(facts))
     text = made("docs/results.md", tmp_path)
-    cell, after = "0.500 (0.450–0.551)", "0.600 (0.550–0.651)"
+    cell, after = CELL, BETTER_CELL
     cells = " | ".join([cell] * 4 + [after] * 3)
     for row in (
         f"| all | 1,190 | {cells} |",
@@ -146,36 +125,6 @@ def test_a_readme_without_markers_is_refused(tmp_path):
         tables.update_tables("no table here", "README.md", tmp_path)
 
 
-def test_recipes_and_scenes_at_rest_have_rows(tmp_path):
-    bent = {"factor": "die/edge_m", "total_variation": 0.031}
-    recipe = {
-        "name": "dice",
-        "samples": 1000,
-        "objects": 12_000,
-        "problems": [],
-        "rejected_share": 0.125,
-        "rejections": {"a die leans by N degrees": 9, "still moving": 2},
-        "coverage": {"bins": 900, "empty": 1, "bent": bent},
-    }
-    rest = {
-        "scenes": 2000,
-        "bodies": 30_000,
-        "floating": 0,
-        "moved_over_2_mm": 3,
-        "moved_mm": {"median": 0.0123, "p99": 0.2, "max": 4.5},
-        "overlap_over_1_mm": 0,
-    }
-    (tmp_path / "worlds.json").write_text(json.dumps({"recipes": [recipe]}))
-    (tmp_path / "rest.json").write_text(json.dumps({"recipes": {"dice": rest, "bin": rest}}))
-    lines = made("docs/results.md", tmp_path).splitlines()
-    reason = "a die leans by N degrees"
-    assert (
-        f"| dice | 1,000 | 12,000 | 0 | 12.5 % | {reason} | 1 of 900 | die/edge_m by 3 % |" in lines
-    )
-    assert "| dice | 2,000 | 30,000 | 0 | 3 | 0.012 | 0.200 | 4.5 | 0 |" in lines
-    assert "| all | 4,000 | 60,000 | 0 | 6 | | | 4.5 | 0 |" in lines
-
-
 def test_drift_has_a_row_for_each_quiet_comparison_and_each_change(tmp_path):
     lines = made("docs/results.md", tmp_path).splitlines()
     assert "| lens by itself, random halves of 35 photos of a chessboard | not run | | |" in lines
@@ -188,91 +137,6 @@ def test_drift_has_a_row_for_each_quiet_comparison_and_each_change(tmp_path):
     assert "| hidden cameras, 20 images then, 8 now | 40 | 2 | sensor.blur_px |" in lines
     assert "| lens by itself, random halves of 35 photos of a chessboard | 8 | 0 | — |" in lines
     assert "| blur +0.4 px | 3 of 4 | 1.2 | — | — |" in lines
-
-
-def test_numbers_of_hidden_cameras_have_their_errors_and_coverage(tmp_path):
-    told = {"told": 2, "median_error": 0.01234, "median_width": 0.1, "covered": SCORE}
-    found = {"summary": {"sensor.vignetting": told}, "cameras": {"0": {}, "1": {}, "2": {}}}
-    (tmp_path / "calibrate.json").write_text(json.dumps(found))
-    row = "| sensor.vignetting | 2 of 3 | 0.0123 | 0.1 | 0.500 (0.450–0.551) |"
-    assert row in made("docs/results.md", tmp_path).splitlines()
-
-
-def test_steps_of_the_camera_have_their_imprints_where_they_were_measured(tmp_path):
-    stage = {"stage": "noise", "sliced_wasserstein": SCORE, "aspects": {"detail": SCORE}}
-    told = {"name": "fitted", "stages": [stage | {"isp_gaps": {"noise": SCORE}}]}
-    (tmp_path / "gap.json").write_text(json.dumps({"cameras": [told]}))
-    score, blank = "0.500 (0.450–0.551)", "not measured"
-    row = ["noise", "fitted", *[blank] * 4, score, blank]
-    assert f"| {' | '.join(row)} |" in made("docs/results.md", tmp_path).splitlines()
-
-
-def test_hidden_cameras_have_their_scores_and_what_tells_them(tmp_path):
-    names = ("randomized", "randomized + camera fit")
-    both = {
-        "camera": 0,
-        "variants": [{"name": name, "ap50": SCORE, "ap": SCORE} for name in names],
-        "comparisons": [SCORE | {"first": names[1], "metric": "ap50", "p_holm": 0.04}],
-        "isp_gaps": {names[0]: {"jpeg": SCORE}},
-    }
-    alone = both | {
-        "camera": 1,
-        "variants": both["variants"][:1],
-        "comparisons": [],
-        "isp_gaps": {},
-    }
-    (tmp_path / "hidden.json").write_text(json.dumps({"cameras": [both, alone]}))
-    lines = made("docs/results.md", tmp_path).splitlines()
-    score = "0.500 (0.450–0.551)"
-    assert f"| 0 | randomized | {score} | — | {score} | — |" in lines
-    assert f"| 0 | randomized + camera fit | {score} | {score}, p = 0.040 | {score} | — |" in lines
-    assert f"| 1 | randomized | {score} | — | {score} | — |" in lines
-    assert f"| camera 0, randomized |{' not measured |' * 5} {score} |" in lines
-
-
-def test_translators_have_their_costs(tmp_path):
-    spread = {"median": 1.234, "least": 1.0, "most": 2.0}
-    case = {
-        "name": "CUT, 6 blocks",
-        "patch_px": 128,
-        "batch": 1,
-        "step_cpu_s": spread,
-        "images_per_cpu_s": 0.81,
-        "translate_cpu_s": {"256": spread, "512": spread},
-        "peak_mb": 1234.5,
-    }
-    on_gpu = {"fp32, eager": 12.34, "bf16, compiled": 45.67}
-    gpu = {way: {"device": "a GPU", "images_per_s": n} for way, n in on_gpu.items()}
-    broken = {"bf16, compiled": {"failed": "InductorError: no"}}
-    cases = [
-        case,
-        case | {"times_faster": 1.418, "gpu": gpu},
-        {"name": "default", "patch_px": 128, "batch": 4, "failed": "out of luck", "gpu": broken},
-    ]
-    (tmp_path / "adapt.json").write_text(json.dumps({"cases": cases}))
-    cell = "1.23 (1.00–2.00)"
-    lines = made("docs/results.md", tmp_path).splitlines()
-    for faster in ("—", "1.42"):
-        row = f"| CUT, 6 blocks | 128 | 1 | {cell} | {faster} | 0.81 | {cell} | {cell} | 1,234 |"
-        assert row in lines
-    assert "Images a second on a GPU:" in lines
-    assert "- CUT, 6 blocks, 128 px: fp32, eager 12.3, bf16, compiled 45.7" in lines
-    assert "| default | 128 | 4 | failed | | | | | |" in lines
-    assert "- default, 128 px: bf16, compiled failed" in lines
-
-
-def test_trainings_say_how_busy_they_keep_the_cores(tmp_path):
-    ms = {"value": 1731.2, "p10": 1342.4, "p90": 1859.1, "mean": 1643.2, "n": 8}
-    case = {
-        "size": "nano", "device": "cpu", "cores": 1, "step_ms": ms, "crops_per_s": 9.74,
-        "cores_busy": 1.098, "waiting_share": 0.00012, "making_cpu_ms": ms,
-    }  # fmt: skip
-    cases = [case, case | {"device": "cuda", "cores": 16}]
-    (tmp_path / "train.json").write_text(json.dumps({"cases": cases}))
-    lines = made("docs/results.md", tmp_path).splitlines()
-    cost = "1,731 (1,342–1,859)"
-    for place in ("1 core", "GPU, 16 cores"):
-        assert f"| `nano` | {place} | {cost} | 9.7 | 1.10 | 0.01 % | {cost} |" in lines
 
 
 def test_detectors_have_their_costs_where_they_were_run(tmp_path):
@@ -288,3 +152,107 @@ def test_detectors_have_their_costs_where_they_were_run(tmp_path):
     first = lines.index(row)
     assert lines[first + 1] == "| SSDlite | not run: no operators | | | | | |"
     assert lines[first + 3] == "Aim: `nano` in at most 150 CPU-ms on one core; measured: 99."
+
+
+FITTED = ("randomized", "randomized + camera fit")
+VARIANTS = [{"name": name, "ap50": SCORE, "ap": SCORE} for name in FITTED]
+WORSE = {"value": 0.01, "ci95": [-0.02, 0.04], "p_holm": 0.25, "first": FITTED[1], "metric": "ap"}
+BOTH = {
+    "camera": 0, "variants": VARIANTS, "isp_gaps": {FITTED[0]: {"jpeg": SCORE}},
+    "comparisons": [SCORE | {"first": FITTED[1], "metric": "ap50", "p_holm": 0.04}],
+}  # fmt: skip
+ALONE = {"camera": 1, "variants": VARIANTS[:1], "comparisons": [], "isp_gaps": {}}
+RECIPE = {
+    "name": "dice", "samples": 1000, "objects": 12_000, "problems": [], "rejected_share": 0.125,
+    "rejections": {"a die leans by N degrees": 9, "still moving": 2},
+    "coverage": {
+        "bins": 900, "empty": 1, "bent": {"factor": "die/edge_m", "total_variation": 0.031},
+    },
+}  # fmt: skip
+REST = {
+    "scenes": 2000, "bodies": 30_000, "floating": 0, "moved_over_2_mm": 3, "overlap_over_1_mm": 0,
+    "moved_mm": {"median": 0.0123, "p99": 0.2, "max": 4.5},
+}  # fmt: skip
+NOISE = {
+    "stage": "noise", "sliced_wasserstein": SCORE, "aspects": {"detail": SCORE},
+    "isp_gaps": {"noise": SCORE},
+}  # fmt: skip
+PLACE = {"name": "heaps", "images": 60, "objects": 1234, **ARM, "ap50": BETTER, "ood_rate": SCORE}
+COVERED = {"told": 2, "median_error": 0.01234, "median_width": 0.1, "covered": SCORE}
+SPREAD, SPREAD_CELL = {"median": 1.234, "least": 1.0, "most": 2.0}, "1.23 (1.00–2.00)"
+CUT = {
+    "name": "CUT, 6 blocks", "patch_px": 128, "batch": 1, "step_cpu_s": SPREAD,
+    "images_per_cpu_s": 0.81, "translate_cpu_s": {"256": SPREAD, "512": SPREAD}, "peak_mb": 1234.5,
+}  # fmt: skip
+SPEEDS = {"fp32, eager": 12.34, "bf16, compiled": 45.67}
+GPU = {way: {"device": "a GPU", "images_per_s": n} for way, n in SPEEDS.items()}
+FAILED = {
+    "name": "default", "patch_px": 128, "batch": 4, "failed": "out of luck",
+    "gpu": {"bf16, compiled": {"failed": "InductorError: no"}},
+}  # fmt: skip
+MS = {"value": 1731.2, "p10": 1342.4, "p90": 1859.1, "mean": 1643.2, "n": 8}
+MS_CELL = "1,731 (1,342–1,859)"
+NANO = {
+    "size": "nano", "device": "cpu", "cores": 1, "step_ms": MS, "crops_per_s": 9.74,
+    "cores_busy": 1.098, "waiting_share": 0.00012, "making_cpu_ms": MS,
+}  # fmt: skip
+ROWS = {
+    "days": (
+        {"variants": VARIANTS, "comparisons": [WORSE]},
+        f"| randomized | {CELL} | — | {CELL} | — |",
+        f"| {FITTED[1]} | {CELL} | — | {CELL} | 0.010 (-0.020 to 0.040), p = 0.250 |",
+    ),
+    "elsewhere": (
+        {"places": [PLACE]}, f"| heaps | 60 | 1,234 | {CELL} | {BETTER_CELL} | {CELL} | {CELL} |",
+    ),
+    "worlds": (
+        {"recipes": [RECIPE]},
+        "| dice | 1,000 | 12,000 | 0 | 12.5 % | a die leans by N degrees | 1 of 900 | die/edge_m by 3 % |",
+    ),
+    "rest": (
+        {"recipes": {"dice": REST, "bin": REST}},
+        "| dice | 2,000 | 30,000 | 0 | 3 | 0.012 | 0.200 | 4.5 | 0 |",
+        "| all | 4,000 | 60,000 | 0 | 6 | | | 4.5 | 0 |",
+    ),
+    "calibrate": (
+        {"summary": {"sensor.vignetting": COVERED}, "cameras": {"0": {}, "1": {}, "2": {}}},
+        f"| sensor.vignetting | 2 of 3 | 0.0123 | 0.1 | {CELL} |",
+    ),
+    "gap": (
+        {"cameras": [{"name": "fitted", "stages": [NOISE]}]},
+        f"| noise | fitted |{' not measured |' * 4} {CELL} | not measured |",
+    ),
+    "hidden": (
+        {"cameras": [BOTH, ALONE]},
+        f"| 0 | randomized | {CELL} | — | {CELL} | — |",
+        f"| 0 | randomized + camera fit | {CELL} | {CELL}, p = 0.040 | {CELL} | — |",
+        f"| 1 | randomized | {CELL} | — | {CELL} | — |",
+        f"| camera 0, randomized |{' not measured |' * 5} {CELL} |",
+    ),
+    "adapt": (
+        {"cases": [CUT, CUT | {"times_faster": 1.418, "gpu": GPU}, FAILED]},
+        *(
+            f"| CUT, 6 blocks | 128 | 1 | {SPREAD_CELL} | {n} | 0.81 | {SPREAD_CELL} | {SPREAD_CELL} | 1,234 |"
+            for n in ("—", "1.42")
+        ),
+        "Images a second on a GPU:",
+        "- CUT, 6 blocks, 128 px: fp32, eager 12.3, bf16, compiled 45.7",
+        "| default | 128 | 4 | failed | | | | | |",
+        "- default, 128 px: bf16, compiled failed",
+    ),
+    "train": (
+        {"cases": [NANO, NANO | {"device": "cuda", "cores": 16}]},
+        *(
+            f"| `nano` | {place} | {MS_CELL} | 9.7 | 1.10 | 0.01 % | {MS_CELL} |"
+            for place in ("1 core", "GPU, 16 cores")
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_results_have_their_rows(tmp_path, name):
+    content, *rows = ROWS[name]
+    (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    lines = made("docs/results.md", tmp_path).splitlines()
+    assert [row for row in rows if row not in lines] == []

@@ -107,15 +107,12 @@ def test_every_variant_has_predictions_and_scores(work, captures, tmp_path, tune
     done = list(run_jobs(PLAN, captures, work, results, workers=1, minutes=9))
     assert done == [piece.result_path for piece in planned]
     assert list_pending_jobs(PLAN, captures, work, results, threads=1) == []
-    assert (
-        tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2
-    )  # no photo is held out
+    # no photo is held out
+    assert tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2
     scores = score_ablation(PLAN, captures, results, baseline="randomized")
     assert {arm["name"]: len(arm["seeds"]) for arm in scores["variants"]} == {
-        "randomized": 2,
-        "+ transfer": 2,
-        "real only": 2,
-    }
+        "randomized": 2, "+ transfer": 2, "real only": 2,
+    }  # fmt: skip
     kept_out = len(read_certificate(work / "reinhard").rejected_images)
     assert [a.get("rejected") for a in scores["variants"]] == [None, {"reinhard": kept_out}, None]
     assert [(c["first"], c["metric"]) for c in scores["comparisons"]] == [
@@ -157,9 +154,7 @@ def test_predictions_keep_highest_scores(work, captures, tmp_path, monkeypatch):
     sure = Detection("1", (1.0, 2.0, 3.0, 4.0), 0.9)
     faint = [replace(sure, score=0.5 / n) for n in range(1, 200)]
     monkeypatch.setattr(
-        ablation,
-        "detect_dataset",
-        lambda _, test: {s.name: (sure, *faint) for s in test.samples},
+        ablation, "detect_dataset", lambda _, test: {s.name: (sure, *faint) for s in test.samples}
     )
     plan = replace(PLAN, variants=PLAN.variants[:1], seeds=(0,))
     (path,) = run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9)
@@ -179,16 +174,14 @@ def test_trainings_run_on_requested_device(work, captures, tmp_path, tuned_arms,
 
         monkeypatch.setattr(ablation, what, record)
 
-    arms = (
-        Variant("+ translated", ("randomized", "translated")),
-        Variant("+ reinhard", ("reinhard",)),
-    )
-    for what, arm in zip(("train_network", "apply_transfer"), arms, strict=True):
+    trained = Variant("+ translated", ("randomized", "translated"))
+    for what, arm in (
+        ("train_network", trained), ("apply_transfer", Variant("+ reinhard", ("reinhard",))),
+    ):  # fmt: skip
         told(what)
+        plan = replace(PLAN, variants=(arm,))
         with pytest.raises(OutputError):
-            ablation.prepare_data(
-                replace(PLAN, variants=(arm,)), captures, work, workers=1, device="cuda:1"
-            )
+            ablation.prepare_data(plan, captures, work, workers=1, device="cuda:1")
     told("train_detector")
     with pytest.raises(OutputError):
         list(run_jobs(PLAN, captures, work, tmp_path, workers=1, minutes=9, device="cuda:1"))
@@ -286,20 +279,14 @@ def test_fine_tuning_and_adaptation_take_equal_steps(work, captures, tmp_path, t
 
 
 def test_unusable_fine_tuning_data_is_refused_first(work, captures, tmp_path):
-    pointed = tuple(
-        replace(
-            sample,
-            objects=tuple(
-                replace(o, keypoints=(Keypoint("top", o.box_xyxy[:2], 2),)) for o in sample.objects
-            ),
-        )
-        for sample in captures.train.samples
-    )
-    captures = replace(captures, train=replace(captures.train, samples=pointed))
+    def pointed(label):
+        return replace(label, keypoints=(Keypoint("top", label.box_xyxy[:2], 2),))
+
+    samples = (replace(s, objects=tuple(map(pointed, s.objects))) for s in captures.train.samples)
+    captures = replace(captures, train=replace(captures.train, samples=tuple(samples)))
     config = replace(PLAN.config, keypoints=True, flips=False)
-    plan = replace(
-        PLAN, variants=(Variant("late", (REAL,), fine_tuning_data=("randomized",)),), config=config
-    )
+    late = Variant("late", (REAL,), fine_tuning_data=("randomized",))
+    plan = replace(PLAN, variants=(late,), config=config)
     reasons = []
     run = run_jobs(
         plan, captures, work, tmp_path / "results", workers=1, minutes=9,
@@ -333,10 +320,8 @@ def test_variant_trains_on_its_pseudo_labels(work, captures, tmp_path, tuned_arm
     assert [(part["images"], part["origins"]) for part in data] == [
         (24, {"sim": 24}), (24, {"sim": 24}), (style, {"pseudo-labelled": style}),
     ]  # fmt: skip
-    assert tuned_arms == 2 * [
-        ("randomized", 24),
-        ("randomized", "coco", 24),
-    ]  # before labelling and at the end
+    # before labelling and at the end
+    assert tuned_arms == 2 * [("randomized", 24), ("randomized", "coco", 24)]
     scores = score_ablation(plan, captures, results, baseline=arm.name)
     assert len(scores["variants"][0]["seeds"]) == 2
     assert arm.count_photos(24) == 0
@@ -361,9 +346,8 @@ def test_best_transfer_with_all_images_rejected_is_reported(work, captures, monk
     translated = []
     monkeypatch.setattr(ablation, "select_best_transfer", lambda *_, **__: nearest)
     monkeypatch.setattr(ablation, "_translate", lambda _, name, *__: translated.append(name))
-    plan = replace(
-        PLAN, variants=(*PLAN.variants, Variant("+ best", ("randomized", "best-transfer")))
-    )
+    best = Variant("+ best", ("randomized", "best-transfer"))
+    plan = replace(PLAN, variants=(*PLAN.variants, best))
     reason = "the certificate rejected all 4 translations"
     assert ablation.prepare_data(plan, captures, work, workers=1) == {
         "reinhard": reason,
@@ -400,9 +384,8 @@ def test_smaller_photo_subsets_are_nested_and_depend_on_seed(captures):
     assert names < {sample.name for sample in more.samples}
     assert few.categories == photos.categories
     assert names != {sample.name for sample in select_photos(photos, 5, 1).samples}
-    turned = RealImageSplits(
-        photos, photos, train=photos.select_by_name(reversed([*names, "x"]))
-    ).train
+    reversed_photos = photos.select_by_name(reversed([*names, "x"]))
+    turned = RealImageSplits(photos, photos, train=reversed_photos).train
     assert {s.name for s in select_photos(turned, 5, 0).samples} == names
 
 
@@ -418,12 +401,8 @@ def write_predictions(results, arm, seed, dataset, every):
     config = json.loads(json.dumps(PLAN.config.to_json()))
     data = [{"name": name, "digest": str(seed)} for name in arm.data]
     facts = {
-        "variant": arm.name,
-        "seed": seed,
-        "config": config,
-        "data": data,
-        "detection_rows": found,
-    }
+        "variant": arm.name, "seed": seed, "config": config, "data": data, "detection_rows": found
+    }  # fmt: skip
     path = locate_result(results, arm, seed)
     write_json(path, facts)
     return path
@@ -434,11 +413,7 @@ def unpacked(path):
 
 
 def test_equivalent_photos_of_simulated_detectors(captures, tmp_path):
-    misses = {
-        "real-5": 2,
-        "real-10": 3,
-        "real": 10,
-    }  # trained on 24 photos, misses every tenth object
+    misses = {"real-5": 2, "real-10": 3, "real": 10}  # with 24 photos every tenth object
     curve = [Variant(name, (name,)) for name in misses]
     middle = Variant("randomized", ("randomized",))
     plan = replace(PLAN, variants=(middle, *curve), seeds=(0,))
@@ -493,27 +468,23 @@ def test_different_datasets_of_one_name_are_reported(captures, tmp_path):
 def test_other_folder_is_refused(captures, tmp_path):
     root = tmp_path / "run"
     open_ablation(PLAN, captures, root, resume=False, overwrite=False)
-    with pytest.raises(
-        OutputError, match=r"run: is not empty\. Add --resume to continue or --overwrite"
-    ):
-        open_ablation(PLAN, captures, root, resume=False, overwrite=False)
+
+    def refuses(plan, message, **how):
+        with pytest.raises(OutputError, match=message):
+            open_ablation(plan, captures, root, **({"resume": False, "overwrite": False} | how))
+
+    refuses(PLAN, r"run: is not empty\. Add --resume to continue or --overwrite")
     open_ablation(PLAN, captures, root, resume=True, overwrite=False)
     other = replace(PLAN, image_count=5)
-    with pytest.raises(
-        OutputError, match=r"plan\.json: image_count was 4, not 5\. Add --overwrite"
-    ):
-        open_ablation(other, captures, root, resume=True, overwrite=False)
+    refuses(other, r"plan\.json: image_count was 4, not 5\. Add --overwrite", resume=True)
     (root / "mine.txt").write_text("mine")
-    with pytest.raises(
-        OutputError, match=r"contains 'mine\.txt', which is not part of an ablation study"
-    ):
-        open_ablation(other, captures, root, resume=False, overwrite=True)
+    mine = r"contains 'mine\.txt', which is not part of an ablation study"
+    refuses(other, mine, overwrite=True)
     (root / "mine.txt").unlink()
     open_ablation(other, captures, root, resume=False, overwrite=True)
     (root / "plan.json").unlink()
     (root / "runs").mkdir()
-    with pytest.raises(OutputError, match=r"plan\.json: no ablation study to resume"):
-        open_ablation(PLAN, captures, root, resume=True, overwrite=False)
+    refuses(PLAN, r"plan\.json: no ablation study to resume", resume=True)
 
 
 @pytest.mark.parametrize("part", ["train", "dev"])
@@ -523,10 +494,9 @@ def test_resume_with_other_labels_is_refused(captures, tmp_path, part):
     first, *others = photos.samples
     changed = replace(photos, samples=(replace(first, objects=first.objects[1:]), *others))
     for now in (changed, None):
+        real = replace(captures, **{part: now})
         with pytest.raises(OutputError, match=rf"the real images changed \(split {part}\)"):
-            open_ablation(
-                PLAN, replace(captures, **{part: now}), tmp_path, resume=True, overwrite=False
-            )
+            open_ablation(PLAN, real, tmp_path, resume=True, overwrite=False)
 
 
 @pytest.mark.parametrize("part", ["style", "test"])

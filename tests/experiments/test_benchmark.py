@@ -20,6 +20,7 @@ from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.training import train_detector
 from sim2cam.models.training.tuning import compute_ap50
+from tests.support.evaluation import link_images
 
 
 @pytest.fixture(scope="module")
@@ -29,24 +30,14 @@ def run(sim, tmp_path_factory):
     return folder
 
 
-def test_command_prints_scores_with_intervals(run, coco, capsys):
-    assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["images"] == 24
+def test_command_prints_scores_with_intervals(run, coco, cli):
+    bench_few = "bench", run / WEIGHTS, "--captures", coco, "--limit", "3", "--workers", "1"
+    printed = cli.json(*bench_few)
+    assert printed["images"] == 3
     for metric in ("ap", "ap50", "ap75", "agnostic_ap50"):
         low, high = printed[metric]["ci95"]
         assert 0 <= low <= printed[metric]["value"] <= high <= 1
-
-
-def test_command_prints_table(run, coco, capsys):
-    assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3"]) == 0
-    assert "AP50" in capsys.readouterr().out
-
-
-def test_limit_reduces_images(run, coco, capsys):
-    arguments = ["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3", "--json"]
-    assert main(arguments) == 0
-    assert json.loads(capsys.readouterr().out)["images"] == 3
+    assert "AP50" in cli(*bench_few).out
 
 
 def test_categories_match_by_name(coco):
@@ -72,8 +63,6 @@ def test_categories_match_by_name(coco):
 
 
 def test_unlabelled_images_are_refused(run, coco):
-    from sim2cam.models.inference.detector import load_detector
-
     captures = read_real_images(coco).take(1)
     bare = replace(captures, samples=(replace(captures.samples[0], objects=None),))
     with pytest.raises(InputError, match="has no labels to score against"):
@@ -81,8 +70,6 @@ def test_unlabelled_images_are_refused(run, coco):
 
 
 def test_images_without_objects_are_refused_before_prediction(run, coco, monkeypatch):
-    from sim2cam.models.inference.detector import load_detector
-
     captures = read_real_images(coco)
     bare = replace(captures, samples=tuple(replace(s, objects=()) for s in captures.samples))
     monkeypatch.delattr(benchmark, "predict_samples")
@@ -97,15 +84,15 @@ def hidden(coco, tmp_path):
     for label in tables["annotations"]:
         x, y, width, height = label["bbox"]
         label["bbox_amodal"] = [x, y, width, 2.5 * height]
-    for place in coco.parent.iterdir():
-        (tmp_path / place.name).symlink_to(place)
-    path = tmp_path / "hidden.json"
+    path = link_images(coco, tmp_path) / "hidden.json"
     path.write_text(json.dumps(tables))
     return path
 
 
 @pytest.mark.parametrize("amodal", [True, False])
-def test_amodal_boxes_are_scored_like_trained(run, hidden, amodal, monkeypatch, tmp_path, capsys):
+def test_amodal_boxes_are_scored_like_trained(
+    run, hidden, amodal, monkeypatch, tmp_path, capsys, cli
+):
     detector = load_detector(run / WEIGHTS)
     config = detector.card.config | {"amodal": amodal}
     detector = replace(detector, card=replace(detector.card, config=config))
@@ -120,14 +107,10 @@ def test_amodal_boxes_are_scored_like_trained(run, hidden, amodal, monkeypatch, 
     result = bench(detector, captures)
     assert (result.score.ap50.value > 0.99) == amodal
     assert result.score.agnostic_ap50.value > 0.99 or not amodal
-    out, plain, flags = (
-        tmp_path / "bench.json",
-        tmp_path / "plain.json",
-        ["--captures", str(hidden)],
-    )
+    out, plain = tmp_path / "bench.json", tmp_path / "plain.json"
+    flags = ["--captures", str(hidden)]
     write_bench_result(result, (), out)
-    assert main(["bench", str(out), *flags, "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)["ap50"]["value"]
+    again = cli.json("bench", out, *flags)["ap50"]["value"]
     assert again == pytest.approx(result.score.ap50.value)
     assert compute_ap50(detector, captures) == pytest.approx(again)
     plain.write_text(json.dumps(json.loads(out.read_text()) | {"label_mapping": None}))
@@ -162,12 +145,11 @@ def shaped(sim, tmp_path_factory):
     return root / "run" / WEIGHTS, root / "coco" / "train.json"
 
 
-def test_keypoints_masks_and_pixels_are_scored_if_labelled(shaped, coco, tmp_path, capsys):
+def test_keypoints_masks_and_pixels_are_scored_if_labelled(shaped, coco, tmp_path, capsys, cli):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     command = ["bench", weights, "--captures", captures, "--workers", "1", "--limit", "3"]
-    assert main([*command, "--json", "--out", str(out)]) == 0
-    scores = json.loads(capsys.readouterr().out)
+    scores = cli.json(*command, "--out", out)
     for shape in ("keypoints", "masks"):
         assert set(scores[shape]) == {"ap", "ap50", "ap75", "category_ap", "images", "objects"}
         assert scores[shape]["objects"] == scores["objects"]
@@ -175,22 +157,18 @@ def test_keypoints_masks_and_pixels_are_scored_if_labelled(shaped, coco, tmp_pat
     assert json.loads(out.read_text())["scores"]["masks"] == scores["masks"]
     page = out.with_suffix(".html").read_text()
     assert all(name in page for name in ("AP of keypoints", "AP of masks", "mIoU of pixels"))
-    assert main(["bench", str(out), "--captures", captures, "--limit", "3", "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert again["keypoints"] == scores["keypoints"]
-    assert again["masks"] == scores["masks"]
-    assert again["segments"] == scores["segments"]
-    few = ["bench", str(out), "--captures", captures, "--limit", "2", "--json"]
-    assert main(few) == 0
-    assert json.loads(capsys.readouterr().out)["segments"]["images"] == 2
-    assert main(command) == 0
-    told = capsys.readouterr().out
+    again = cli.json("bench", out, "--captures", captures, "--limit", "3")
+    for kind in ("keypoints", "masks", "segments"):
+        assert again[kind] == scores[kind]
+    few = cli.json("bench", out, "--captures", captures, "--limit", "2")
+    assert few["segments"]["images"] == 2
+    told = cli(*command).out
     assert all(word in told for word in ("keypoints", "masks", "pixels of", "background"))
     assert main(["bench", weights, "--captures", str(coco), "--limit", "2", "--json"]) == 0
     assert "keypoints" not in json.loads(capsys.readouterr().out)  # no labels
 
 
-def test_error_page_is_written_next_to_scores(shaped, tmp_path, capsys):
+def test_error_page_is_written_next_to_scores(shaped, tmp_path, capsys, cli):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     command = ["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]
@@ -202,25 +180,19 @@ def test_error_page_is_written_next_to_scores(shaped, tmp_path, capsys):
     assert "weights.safetensors on train.json" in text
     assert f"{next(iter(found['detections']))}: " in text  # its image
     out.unlink()
-    assert main(command) == 1
-    assert f"{page}: exists. Choose another name, or add --overwrite." in capsys.readouterr().err
+    assert f"{page}: exists. Choose another name, or add --overwrite." in cli(*command, code=1).err
     assert page.read_text() == text
 
 
 def test_ignored_objects_do_not_add_mask_or_keypoint_scores(shaped):
     weights, captures = shaped
 
-    def bare(number, label):
-        return (
-            replace(label, is_crowd=True)
-            if number == 0
-            else replace(label, mask=None, keypoints=None)
-        )
+    def bare(first, *others):
+        others = (replace(label, mask=None, keypoints=None) for label in others)
+        return replace(first, is_crowd=True), *others
 
     read = read_real_images(captures).take(2)
-    samples = tuple(
-        replace(s, objects=tuple(bare(*one) for one in enumerate(s.objects))) for s in read.samples
-    )
+    samples = tuple(replace(s, objects=bare(*s.objects)) for s in read.samples)
     captures = replace(read, samples=samples)
     found = bench(load_detector(weights), captures)
     assert found.score.objects == sum(len(s.objects) - 1 for s in samples)
@@ -230,7 +202,7 @@ def test_ignored_objects_do_not_add_mask_or_keypoint_scores(shaped):
     assert (again.masks, again.keypoints) == (None, None)
 
 
-def test_broken_pixel_counts_are_refused(shaped, tmp_path, capsys):
+def test_broken_pixel_counts_are_refused(shaped, tmp_path, cli):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     flags = ["--captures", captures, "--limit", "1"]
@@ -252,8 +224,7 @@ def test_broken_pixel_counts_are_refused(shaped, tmp_path, capsys):
     for change, message in table:
         path = tmp_path / "broken.json"
         path.write_text(json.dumps(whole | {"pixel_confusions": pixels | change}))
-        assert main(["bench", str(path), *flags]) == 1
-        assert message in capsys.readouterr().err
+        assert message in cli("bench", path, *flags, code=1).err
     assert first[2] > 0
 
 

@@ -31,6 +31,7 @@ from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.bootstrap import apply_holm_correction
 from sim2cam.metrics.detection import DetectedKeypoint, Detection, is_ignored
 from sim2cam.metrics.segmentation import count_pixel_confusions
+from tests.support.evaluation import detect_labels, link_images
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 
@@ -42,10 +43,7 @@ def captures(coco):
 
 @pytest.fixture(scope="module")
 def perfect(captures):
-    return {
-        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
-        for s in captures.samples
-    }
+    return detect_labels(captures)
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +79,12 @@ def coco_results(coco, predictions):
     ]
 
 
-def test_bench_output_scores_the_same(coco, bare_weights, tmp_path, capsys):
+def test_bench_output_scores_the_same(coco, bare_weights, tmp_path, capsys, cli):
     out = tmp_path / "bench.json"
     weights = str(bare_weights)
     flags = ["--captures", str(coco), "--json"]
-    assert main(["bench", weights, *flags, "--out", str(out), "--workers", "1"]) == 0
-    first = json.loads(capsys.readouterr().out)
-    assert main(["bench", str(out), *flags]) == 0
-    assert json.loads(capsys.readouterr().out) == first
+    first = json.loads(cli("bench", weights, *flags, "--out", out, "--workers", "1").out)
+    assert json.loads(cli("bench", out, *flags).out) == first
     stored = json.loads(out.read_text())
     beside = ("reliability", "selection_scores", "slices", "threshold", "warnings")
     assert {n: stored[n] for n in beside} | stored["scores"] == first
@@ -97,27 +93,22 @@ def test_bench_output_scores_the_same(coco, bare_weights, tmp_path, capsys):
     assert "exists. Choose another name, or add --overwrite." in capsys.readouterr().err
 
 
-def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys):
+def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys, cli):
     """Check labels changed by --map and --ignore-unmatched, and an unused detector category."""
     tables = json.loads(coco.read_text())
     for category in tables["categories"]:
         category["name"] = {"1": "one", "2": "coin"}.get(category["name"], category["name"])
-    for place in coco.parent.iterdir():
-        (tmp_path / place.name).symlink_to(place)
-    captures, out = tmp_path / "renamed.json", tmp_path / "bench.json"
+    captures, out = link_images(coco, tmp_path) / "renamed.json", tmp_path / "bench.json"
     captures.write_text(json.dumps(tables))
     flags = ["--captures", str(captures), "--json"]
     how = ["--map", "one=1", "--ignore-unmatched", "--workers", "1"]
-    assert main(["bench", str(bare_weights), *flags, *how, "--out", str(out)]) == 0
-    first = json.loads(capsys.readouterr().out)
-    assert main(["bench", str(out), *flags]) == 0
-    assert json.loads(capsys.readouterr().out) == first
+    first = json.loads(cli("bench", bare_weights, *flags, *how, "--out", out).out)
+    assert json.loads(cli("bench", out, *flags).out) == first
     assert main(["compare", str(out), str(out), *flags]) == 0
     compared = json.loads(capsys.readouterr().out)["ap50"]["first"]  # another summation order
     assert compared["value"] == pytest.approx(first["ap50"]["value"])
     assert compared["ci95"] == pytest.approx(first["ap50"]["ci95"])
-    assert main(["bench", str(out), *flags, "--limit", "2"]) == 0
-    assert json.loads(capsys.readouterr().out)["images"] == 2
+    assert json.loads(cli("bench", out, *flags, "--limit", "2").out)["images"] == 2
     plain = json.loads(out.read_text()) | {"label_mapping": None}
     found = {"detections": {name: [] for name in plain["detections"]}}
     other = tmp_path / "other.json"
@@ -128,7 +119,7 @@ def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys):
     assert "does not fit the captures: --map one=1: " in capsys.readouterr().err
 
 
-def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
+def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, capsys, cli):
     out = tmp_path / "bench.json"
     flags = ["--captures", str(coco)]
     assert main(["bench", str(bare_weights), *flags, "--out", str(out), "--workers", "1"]) == 0
@@ -143,8 +134,7 @@ def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, ca
     capsys.readouterr()
     told = f"was made with another version of image {name}. Use the original captures"
     for command in (["bench", str(out)], ["compare", str(out), str(out)]):
-        assert main([*command, *flags]) == 1
-        assert told in capsys.readouterr().err
+        assert told in cli(*command, *flags, code=1).err
     assert main(["bench", str(out), *flags, "--limit", "1"]) == 0  # counted labels are unchanged
 
 
@@ -205,58 +195,45 @@ def test_one_lucky_run_is_not_significant(captures, perfect, blind):
     assert alone.endswith("without variation between seeds (needs two or more seeds)")
 
 
-def test_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
+def test_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys, cli):
     seeds = tmp_path / "seeds"
     seeds.mkdir()
     one = written(tmp_path / "one.json", perfect)
     written(seeds / "0.json", perfect)
     written(seeds / "1.json", blind)
     command = ["compare", str(one), str(seeds), "--captures", str(coco)]
-    assert main([*command, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json(*command)
     assert found["ap50"]["difference"]["value"] > 0.1
-    assert set(found["ap"]["difference"]) == {
-        "value",
-        "ci95",
-        "p_value",
-        "min_detectable_effect",
-        "p_holm",
-    }
-    assert main(["compare", str(one), str(one), "--captures", str(coco)]) == 0
-    same = capsys.readouterr().out
+    fields = ["ci95", "min_detectable_effect", "p_holm", "p_value", "value"]
+    assert sorted(found["ap"]["difference"]) == fields
+    same = cli("compare", one, one, "--captures", coco).out
     assert same.count("no difference shown") == 4
     assert "+0.000 (+0.000 to +0.000)" in same
     assert "The runs are identical, so the minimum detectable difference is unknown." in same
     assert "80 % power" not in same
-    assert main([*command[:-2], "--captures", str(coco)]) == 0
-    assert "Minimum detectable difference in AP50: " in capsys.readouterr().out
+    assert "Minimum detectable difference in AP50: " in cli(*command[:-2], "--captures", coco).out
     (tmp_path / "empty").mkdir()
     assert main(["compare", str(one), str(tmp_path / "empty"), "--captures", str(coco)]) == 2
     assert "contains no result files" in capsys.readouterr().err
 
 
-def test_ablation_results_are_compared(coco, captures, perfect, blind, tmp_path, capsys):
+def test_ablation_results_are_compared(coco, captures, perfect, blind, tmp_path, capsys, cli):
     def of_ladder(name, predictions):
         rows = {
             image: [[d.category, *d.box_xyxy, d.score] for d in found]
             for image, found in predictions.items()
         }
-        facts = {
-            "variant": "randomized",
-            "detection_rows": rows,
-            "digests": compute_file_digests(captures),
-        }
+        digests = compute_file_digests(captures)
+        facts = {"variant": "randomized", "detection_rows": rows, "digests": digests}
         (tmp_path / name).write_bytes(gzip.compress(json.dumps(facts).encode()))
 
     of_ladder("real-only-25-0.json.gz", perfect)
     of_ladder("mixed-25-0.json.gz", blind)
     of_ladder("mixed-25-1.json.gz", perfect)
     first, second = tmp_path / "real-only-25-0.json.gz", tmp_path / "mixed-25-?.json.gz"
-    assert main(["bench", str(first), "--captures", str(coco), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["ap50"]["value"] == pytest.approx(1.0)
+    assert cli.json("bench", first, "--captures", coco)["ap50"]["value"] == pytest.approx(1.0)
     command = ["compare", str(first), str(second), "--captures", str(coco), "--json"]
-    assert main(command) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(*command).out)
     halves = [[LoadedPredictions(captures, one)] for one in (perfect, blind)]
     whole = compare_predictions(captures, halves[0], halves[1] + halves[0])
     assert found["ap50"] == whole.to_json()["ap50"]
@@ -264,8 +241,7 @@ def test_ablation_results_are_compared(coco, captures, perfect, blind, tmp_path,
     folder.mkdir()
     for path in sorted(second.parent.glob(second.name)):
         path.rename(folder / path.name)
-    assert main(["compare", str(first), str(folder), "--captures", str(coco), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == found
+    assert cli.json("compare", first, folder, "--captures", coco) == found
     command[2] = str(folder)
     assert main(["compare", str(first), str(tmp_path / "tuned-*"), "--captures", str(coco)]) == 2
     assert f"no file matches {tmp_path}/tuned-*. Check the pattern." in capsys.readouterr().err
@@ -275,25 +251,23 @@ def test_ablation_results_are_compared(coco, captures, perfect, blind, tmp_path,
         (gzip.compress(b'{"detection_rows": {"a": [["1", 2]]}}'), "detection_rows.a[0]"),
     ):
         first.write_bytes(damaged)
-        assert main(command) == 1
-        assert problem in capsys.readouterr().err
+        assert problem in cli(*command, code=1).err
 
 
 @pytest.mark.parametrize("scores", [(0.9, 0.0, 1.0), (-3.0,), (0.9, 1.5)])
-def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, capsys, scores):
+def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, cli, scores):
     """Check that the threshold of the best F1 depends on the order of scores only."""
     found = {
         name: tuple(replace(d, score=scores[i % len(scores)]) for i, d in enumerate(each))
         for name, each in perfect.items()
     }
     path = written(tmp_path / "found.json", found)
-    assert main(["bench", str(path), "--captures", str(coco)]) == 0
-    said = capsys.readouterr().out
+    said = cli("bench", path, "--captures", coco).out
     assert f"Detections with a score of at least {min(scores):.3f} (threshold of" in said
 
 
 def test_missing_results_and_duplicate_labels_are_reported(
-    coco, perfect, tmp_path, capsys, monkeypatch
+    coco, perfect, tmp_path, capsys, cli, monkeypatch
 ):
     first = next(name for name, found in perfect.items() if found)
     path = written(tmp_path / "found.json", perfect | {first: ()})
@@ -305,23 +279,19 @@ def test_missing_results_and_duplicate_labels_are_reported(
     assert "labels are duplicates" not in said
     out = tmp_path / "scores.json"
     flags = ["--captures", str(coco), "--json", "--out", str(out)]
-    assert main(["bench", str(path), *flags]) == 0
-    assert json.loads(capsys.readouterr().out)["images_without_detections"] == nothing
+    assert json.loads(cli("bench", path, *flags).out)["images_without_detections"] == nothing
     assert json.loads(out.read_text())["scores"]["images_without_detections"] == nothing
     tables = json.loads(coco.read_text())
     more = max(entry["id"] for entry in tables["annotations"]) + 1
     tables["annotations"].append(tables["annotations"][0] | {"id": more})
     repeated = coco.with_name("repeated.json")
     repeated.write_text(json.dumps(tables))
-    assert main(["bench", str(path), "--captures", str(repeated)]) == 0
-    assert (
-        "1 labels are duplicates with the same category and box, e.g. in "
-        in capsys.readouterr().err
-    )
+    told = cli("bench", path, "--captures", repeated).err
+    assert "1 labels are duplicates with the same category and box, e.g. in " in told
     repeated.unlink()
 
 
-def test_partly_labelled_images_are_reported(coco, perfect, tmp_path, capsys):
+def test_partly_labelled_images_are_reported(coco, perfect, tmp_path, capsys, cli):
     tables = json.loads(coco.read_text())
     found = {name for name, each in perfect.items() if each}
     bare = [image for image in tables["images"] if image["file_name"] in found][:2]
@@ -330,10 +300,7 @@ def test_partly_labelled_images_are_reported(coco, perfect, tmp_path, capsys):
     half = coco.with_name("half.json")
     half.write_text(json.dumps(tables))
     path, out = written(tmp_path / "found.json", perfect), tmp_path / "scores.json"
-    assert (
-        main(["bench", str(path), "--captures", str(half), "--json", "--out", str(out), "-q"]) == 0
-    )
-    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    (warning,) = cli.json("bench", path, "--captures", half, "--out", out, "-q")["warnings"]
     assert "images have no labelled object. 2 of them, e.g. " in warning
     assert json.loads(out.read_text())["warnings"] == [warning]
     other = written(tmp_path / "other.json", perfect)
@@ -343,42 +310,33 @@ def test_partly_labelled_images_are_reported(coco, perfect, tmp_path, capsys):
     half.unlink()
 
 
-def test_sessions_widen_intervals(coco, captures, blind, tmp_path, capsys):
+def test_sessions_widen_intervals(coco, captures, blind, tmp_path, cli):
     path, table = written(tmp_path / "found.json", blind), tmp_path / "photos.csv"
     rows = [f"{s.name},{i % 12},{i % 2}" for i, s in enumerate(captures.samples)]
     table.write_text("\n".join(["image,day,light", *rows]))
     command = ["bench", str(path), "--captures", str(coco), "--sessions"]
-    assert main([*command, f"{table}:day", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json(*command, f"{table}:day")
     assert found["intervals_over"] == "12 sessions of 24 images"
-    assert (
-        sum(s["objects"] for s in found["slices"] if s["attribute"] == "session")
-        == found["objects"]
-    )
-    assert main([*command, f"{table}:light"]) == 0
-    words = capsys.readouterr().out
+    sessions = [s["objects"] for s in found["slices"] if s["attribute"] == "session"]
+    assert sum(sessions) == found["objects"]
+    words = cli(*command, f"{table}:light").out
     few = "24 images, without variation between sessions (2 sessions, fewer than 10)."
     assert f"95 % intervals are over {few}" in words
     both = ["compare", str(path), str(path), "--captures", str(coco), "--sessions"]
-    assert main([*both, f"{table}:day"]) == 0
-    assert (
-        "95 % intervals are over 12 sessions of 24 images, without variation between seeds"
-        in capsys.readouterr().out
-    )
-    assert main([*both, f"{table}:dya"]) == 1
-    assert "has no column 'dya'. Did you mean 'day'?" in capsys.readouterr().err
+    over = "12 sessions of 24 images, without variation between seeds"
+    assert f"95 % intervals are over {over}" in cli(*both, f"{table}:day").out
+    assert "has no column 'dya'. Did you mean 'day'?" in cli(*both, f"{table}:dya", code=1).err
     assert main([*both, "0"]) == 2
 
 
-def test_equal_scores_of_other_runs_are_not_identical(coco, perfect, tmp_path, capsys):
+def test_equal_scores_of_other_runs_are_not_identical(coco, perfect, tmp_path, capsys, cli):
     surer = {n: tuple(replace(d, score=0.95) for d in found) for n, found in perfect.items()}
     first, second = written(tmp_path / "1.json", perfect), written(tmp_path / "2.json", surer)
     assert main(["compare", str(first), str(second), "--captures", str(coco), "--json"]) == 0
     assert (
         json.loads(capsys.readouterr().out)["ap50"]["difference"]["min_detectable_effect"] is None
     )
-    assert main(["compare", str(first), str(second), "--captures", str(coco)]) == 0
-    words = capsys.readouterr().out
+    words = cli("compare", first, second, "--captures", coco).out
     assert "The runs differ by the same AP50 in every resample, so the minimum detectable" in words
     assert "identical" not in words
 
@@ -406,6 +364,14 @@ def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
     return Dataset(Path("set"), ("arrow",), tuple(samples)), found
 
 
+def check_holm(comparisons):
+    """Check the correction over all metrics, and return their number."""
+    each = [one for of in comparisons.kinds.values() for one in of.values()]
+    corrected = apply_holm_correction([one.difference.p_value for one in each])
+    assert [one.p_holm for one in each] == list(corrected)
+    return len(each)
+
+
 def test_keypoints_and_masks_are_compared_if_both_have_them():
     captures, good = arrows()
     _, bad = arrows(off=lambda i: 30.0 * (i % 2), taller=lambda i: 9 * (i % 4 == 0))
@@ -416,23 +382,15 @@ def test_keypoints_and_masks_are_compared_if_both_have_them():
         "masks": ["ap", "ap50", "ap75"],
     }
     scores = score_predictions(LoadedPredictions(captures, bad))
-    for kind, score in (
-        ("boxes", scores.score),
-        ("keypoints", scores.keypoints),
-        ("masks", scores.masks),
-    ):
+    kinds = {"boxes": scores.score, "keypoints": scores.keypoints, "masks": scores.masks}
+    for kind, score in kinds.items():
         for metric, one in found.kinds[kind].items():
             assert one.first.value == pytest.approx(1)
             assert one.second.value == pytest.approx(getattr(score, metric).value)
     keypoints, masks = found.kinds["keypoints"]["ap50"], found.kinds["masks"]["ap50"]
-    assert (keypoints.p_holm < 0.05, masks.p_holm) == (
-        True,
-        1,
-    )  # mask errors are too small for a threshold of 0.5
-    each = [one for of in found.kinds.values() for one in of.values()]
-    assert [one.p_holm for one in each] == list(
-        apply_holm_correction([one.difference.p_value for one in each])
-    )
+    assert keypoints.p_holm < 0.05
+    assert masks.p_holm == 1  # mask errors are too small for a threshold of 0.5
+    check_holm(found)
     assert set(found.to_json()) == {
         "ap", "ap50", "ap75", "agnostic_ap50", "keypoints", "masks", "intervals_over"
     }  # fmt: skip
@@ -454,29 +412,18 @@ def test_pixels_are_compared_from_bench_counts():
     good, bad = sides
     compared = compare_predictions(captures, [good, good], [bad])
     (one,) = compared.kinds["segments"].values()
-    iou, background = (
-        (400 + 280) / 800,
-        2000 / (2000 + 60),
-    )  # 16 images with 2000 background pixels
+    iou, background = (400 + 280) / 800, 2000 / (2000 + 60)  # 2000 background pixels an image
     assert (one.first.value, one.second.value) == pytest.approx((1, (iou + background) / 2))
     assert one.second == score_predictions(bad).segments.miou
     assert one.difference.ci95[0] > 0
-    each = [one for of in compared.kinds.values() for one in of.values()]
-    assert len(each) == 4 + 3 + 3 + 1
-    assert [one.p_holm for one in each] == list(
-        apply_holm_correction([one.difference.p_value for one in each])
+    assert check_holm(compared) == 4 + 3 + 3 + 1
+    without_pixels = LoadedPredictions(captures, found)
+    assert "segments" not in compare_predictions(captures, [good], [without_pixels]).kinds
+    samples = (
+        replace(s, objects=tuple(replace(o, mask=None) for o in s.objects))
+        for s in captures.samples
     )
-    assert (
-        "segments"
-        not in compare_predictions(captures, [good], [LoadedPredictions(captures, found)]).kinds
-    )
-    bare = replace(
-        captures,
-        samples=tuple(
-            replace(s, objects=tuple(replace(o, mask=None) for o in s.objects))
-            for s in captures.samples
-        ),
-    )
+    bare = replace(captures, samples=tuple(samples))
     with pytest.raises(InputError, match=r"no labelled mask to score against\."):
         compare_predictions(bare, [good._replace(captures=bare)], [bad._replace(captures=bare)])
 
@@ -513,10 +460,7 @@ def test_masks_and_keypoints_of_other_tools_score_the_same(tmp_path, orientation
     assert scores(bbox=whole["bbox"]) == (pytest.approx(1), None, None)
     assert scores(segmentation=runs) == (pytest.approx(1), None, pytest.approx(1))
     assert scores(keypoints=unsure, bbox=whole["bbox"])[1] == pytest.approx(1)
-    assert scores(keypoints=unsure)[:2] == (
-        0,
-        pytest.approx(1),
-    )  # box around two collinear points
+    assert scores(keypoints=unsure)[:2] == (0, pytest.approx(1))  # box around two collinear points
     assert scores(**whole) == (pytest.approx(1),) * 3
 
 
@@ -552,11 +496,10 @@ BAD = [
 
 
 @pytest.mark.parametrize(("values", "message"), BAD)
-def test_bad_detections_are_refused(values, message, coco, tmp_path, capsys):
+def test_bad_detections_are_refused(values, message, coco, tmp_path, cli):
     path = tmp_path / "found.json"
     path.write_text(values if isinstance(values, str) else json.dumps(values))
-    assert main(["bench", str(path), "--captures", str(coco)]) == 1
-    assert message in capsys.readouterr().err
+    assert message in cli("bench", path, "--captures", coco, code=1).err
 
 
 def test_coco_results_need_coco_ids(sim, tmp_path, capsys):
@@ -566,16 +509,9 @@ def test_coco_results_need_coco_ids(sim, tmp_path, capsys):
     assert "COCO results need the ids of a COCO file" in capsys.readouterr().err
 
 
-def test_detection_categories_are_not_renamed(coco, tmp_path, capsys):
-    arguments = [
-        "bench",
-        str(tmp_path / "found.json"),
-        "--captures",
-        str(coco),
-        "--ignore-unmatched",
-    ]
-    assert main(arguments) == 2
-    assert "--map and --ignore-unmatched apply to weights only" in capsys.readouterr().err
+def test_detection_categories_are_not_renamed(coco, tmp_path, cli):
+    told = cli("bench", tmp_path / "f.json", "--captures", coco, "--ignore-unmatched", code=2).err
+    assert "--map and --ignore-unmatched apply to weights only" in told
 
 
 def bop(root, *, targets=True):
@@ -608,42 +544,41 @@ def bop_result(bbox, *, scene_id=2, image_id=3, category_id=5, score=0.9):
     }  # fmt: skip
 
 
-def scored(root, tmp_path, capsys, results):
+def scored(root, tmp_path, cli, results):
     path = tmp_path / "results.json"
     path.write_text(json.dumps(results))
-    assert main(["bench", str(path), "--captures", str(root), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    return cli.json("bench", path, "--captures", root)
 
 
-def test_bop_detections_are_scored_on_amodal_targets(tmp_path, capsys):
+def test_bop_detections_are_scored_on_amodal_targets(tmp_path, cli):
     root = bop(tmp_path / "bop")
     whole, faint = bop_result([10, 10, 19, 19]), bop_result([40, 10, 9, 9], category_id=6)
-    found = scored(root, tmp_path, capsys, [whole, faint, whole | {"image_id": 4}])
+    found = scored(root, tmp_path, cli, [whole, faint, whole | {"image_id": 4}])
     assert (found["images"], found["objects"]) == (1, 1)
     assert found["ap"]["value"] == pytest.approx(1)
     assert found["agnostic_ap50"]["value"] == pytest.approx(1)  # barely visible objects are ignored
-    half = scored(root, tmp_path, capsys, [bop_result([10, 10, 9, 19])])
+    half = scored(root, tmp_path, cli, [bop_result([10, 10, 9, 19])])
     assert half["ap50"]["value"] == pytest.approx(1)
     assert half["ap75"]["value"] == 0
     twice = faint | {"bbox": [40, 10, 9, 8]}  # only one matches the hidden object
-    both = scored(root, tmp_path, capsys, [whole | {"score": 0.1}, faint, twice])
+    both = scored(root, tmp_path, cli, [whole | {"score": 0.1}, faint, twice])
     assert both["agnostic_ap50"]["value"] == pytest.approx(0.5)
 
 
-def test_amodal_boxes_are_clipped_to_the_image(tmp_path, capsys):
+def test_amodal_boxes_are_clipped_to_the_image(tmp_path, cli):
     root = bop(tmp_path / "bop")
     table = root / "test/000002/scene_gt_info.json"
     infos = json.loads(table.read_text())
     infos["3"][0] |= {"bbox_obj": [-30, 10, 60, 60], "bbox_visib": [0, 10, 30, 30]}
     table.write_text(json.dumps(infos))
-    found = scored(root, tmp_path, capsys, [bop_result([-30, 10, 60, 60])])
+    found = scored(root, tmp_path, cli, [bop_result([-30, 10, 60, 60])])
     assert found["ap"]["value"] == pytest.approx(1)
 
 
-def test_bop_without_targets_uses_all_images_and_visible_boxes(tmp_path, capsys):
+def test_bop_without_targets_uses_all_images_and_visible_boxes(tmp_path, cli):
     root = bop(tmp_path / "bop", targets=False)
     seen = [bop_result([10, 10, 9, 19], image_id=number) for number in (3, 4)]
-    found = scored(root / "test", tmp_path, capsys, seen)
+    found = scored(root / "test", tmp_path, cli, seen)
     assert (found["images"], found["objects"]) == (2, 2)
     assert found["ap"]["value"] == pytest.approx(1)
 
@@ -664,11 +599,10 @@ def test_bop_without_targets_uses_all_images_and_visible_boxes(tmp_path, capsys)
         ),
     ],
 )
-def test_results_of_another_bop_dataset_are_refused(tmp_path, capsys, change, problem):
+def test_results_of_another_bop_dataset_are_refused(tmp_path, cli, change, problem):
     root, path = bop(tmp_path / "bop"), tmp_path / "results.json"
     path.write_text(json.dumps([bop_result([10, 10, 20, 20]) | change]))
-    assert main(["bench", str(path), "--captures", str(root)]) == 1
-    assert f"{path}: {problem}" in capsys.readouterr().err
+    assert f"{path}: {problem}" in cli("bench", path, "--captures", root, code=1).err
 
 
 @pytest.mark.real
@@ -679,10 +613,5 @@ def test_lmo_is_scored_like_bop():
     assert len(captures.samples) == 200
     assert sum(is_ignored(label) for label in labels) == 1514 - 1474
     assert all(label.box_xyxy == label.box_amodal_xyxy for label in labels)
-    perfect = {
-        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
-        for s in captures.samples
-    }
-    assert score_predictions(LoadedPredictions(captures, perfect)).score.ap.value == pytest.approx(
-        1
-    )
+    found = LoadedPredictions(captures, detect_labels(captures))
+    assert score_predictions(found).score.ap.value == pytest.approx(1)

@@ -25,15 +25,10 @@ def test_slices_by_size_and_visibility(sim):
 
 
 def test_unknown_attributes_have_no_slice(sim):
-    bare = replace(
-        sim,
-        samples=tuple(
-            replace(
-                s, objects=tuple(replace(o, visible_fraction=None, pose=None) for o in s.objects)
-            )
-            for s in sim.samples
-        ),
-    )
+    def bare_objects(sample):
+        return tuple(replace(o, visible_fraction=None, pose=None) for o in sample.objects)
+
+    bare = replace(sim, samples=tuple(replace(s, objects=bare_objects(s)) for s in sim.samples))
     abouts = {s.attribute for s in slice_errors(bare, {s.name: () for s in sim.samples}, 0.5)}
     assert abouts == {"size", "brightness"}
 
@@ -48,7 +43,5 @@ def test_slices_by_kitti_occlusion_level(sim):
     one = replace(sim, samples=(replace(sample, objects=objects),))
     found = {sample.name: (Detection(objects[0].category, objects[0].box_xyxy, 0.9),)}
     slices = [s for s in slice_errors(one, found, 0.5) if s.attribute == "occlusion"]
-    assert [(s.value, s.miss_rate) for s in slices] == [
-        ("fully visible", 0),
-        ("largely occluded", 1),
-    ]
+    missed = [(s.value, s.miss_rate) for s in slices]
+    assert missed == [("fully visible", 0), ("largely occluded", 1)]

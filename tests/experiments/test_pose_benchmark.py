@@ -34,6 +34,7 @@ from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import NativeDetector
 from sim2cam.models.inference.poses import PoseDetection
+from tests.support.evaluation import detect_labels
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 CAMERA = np.array([[300.0, 0, 80], [0, 310, 60], [0, 0, 1]])
@@ -74,22 +75,19 @@ def boxes(request, tmp_path_factory):
         write_bytes(scene / "rgb" / name, encode_png(np.zeros((HEIGHT, WIDTH, 3), np.uint8)))
         placed = [(n, p) for n, poses in truths.items() for p in poses]
         if request.param == "depth":
-            drawn = [
-                rasterize_depth(meshes[n].triangles / 1000, p, CAMERA, WIDTH, HEIGHT)
-                for n, p in placed
-            ]
+            corners = {n: mesh.triangles / 1000 for n, mesh in meshes.items()}
+            drawn = [rasterize_depth(corners[n], p, CAMERA, WIDTH, HEIGHT) for n, p in placed]
             nearest = np.where(np.array(drawn) > 0, drawn, np.inf).min(axis=0)
             steps = np.round(np.where(np.isinf(nearest), 0, nearest) * 10000).astype(np.uint16)
             write_bytes(scene / "depth" / name, encode_png(steps))
         tables["scene_camera"][image] = {"cam_K": CAMERA.ravel().tolist(), "depth_scale": 0.1}
         tables["scene_gt"][image] = [
             {
-                "cam_R_m2c": p[:3, :3].ravel().tolist(),
-                "cam_t_m2c": (p[:3, 3] * 1000).tolist(),
+                "cam_R_m2c": p[:3, :3].ravel().tolist(), "cam_t_m2c": (p[:3, 3] * 1000).tolist(),
                 "obj_id": n,
             }
             for n, p in placed
-        ]
+        ]  # fmt: skip
         seen = {"bbox_obj": [1, 1, 5, 5], "bbox_visib": [1, 1, 5, 5], "px_count_visib": 20}
         tables["scene_gt_info"][image] = [seen | {"visib_fract": 0.8} for _ in placed]
     for name, table in tables.items():
@@ -163,17 +161,15 @@ def test_other_objects_duplicates_and_missing_poses(boxes, tmp_path):
     assert none.seconds_per_image is None
 
 
-def test_command_prints_table_and_json(boxes, tmp_path, capsys):
+def test_command_prints_table_and_json(boxes, tmp_path, capsys, cli):
     path, out = tmp_path / "poses.csv", tmp_path / "scores.json"
     write_pose_results(results(), path)
     command = ["bench", str(path), "--captures", str(boxes)]
-    assert main([*command, "--out", str(out)]) == 0
-    table = capsys.readouterr().out
+    table = cli(*command, "--out", out).out
     assert "AR(MSSD)" in table
     assert ("AR(VSD)" in table) == has_depth(boxes)
     assert "all instances" in table
-    assert main([*command, "--json", "--limit", "1"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = cli.json(*command, "--limit", "1")
     assert (printed["images"], printed["left_out"]) == (1, 1)
     assert printed["objects"]["obj_000002"]["ar_mspd"] == {"value": 1.0, "ci95": [1.0, 1.0]}
     assert json.loads(out.read_text())["scores"]["images"] == 2
@@ -181,7 +177,7 @@ def test_command_prints_table_and_json(boxes, tmp_path, capsys):
     assert "--map and --ignore-unmatched apply to weights only" in capsys.readouterr().err
 
 
-def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
+def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys, cli):
     turned = results(lambda _, matrix: matrix @ HALF_TURN)
     (tmp_path / "seeds").mkdir()
     write_pose_results(results(), tmp_path / "truth.csv")
@@ -189,22 +185,19 @@ def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
         write_pose_results(turned, tmp_path / name)
     command = ["compare", str(tmp_path / "truth.csv"), str(tmp_path / "seeds")]
     command += ["--captures", str(boxes)]
-    assert main([*command, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json(*command)
     assert ("ar" in found) == ("ar_vsd" in found) == has_depth(boxes)
     assert found["ar_mssd"]["second"] == bench(boxes, tmp_path, turned).to_json()["all"]["ar_mssd"]
     assert found["ar_mssd"]["difference"]["value"] == 0.5  # half of the instances are symmetric
     assert found["intervals_over"].startswith("2 images (fewer than 10: ")
-    assert main(command) == 0
-    table = capsys.readouterr().out
+    table = cli(*command).out
     assert "ADD(-S)                1.000   0.500  +0.500" in table
     assert "Minimum detectable difference in ADD(-S): " in table
     assert main([*command, "--sessions", "folder"]) == 2
     assert "intervals of pose scores are over BOP scenes." in capsys.readouterr().err
     (tmp_path / "boxes.json").write_text("[]")
     command[1] = str(tmp_path / "boxes.json")
-    assert main(command) == 2
-    assert "poses can only be compared with poses." in capsys.readouterr().err
+    assert "poses can only be compared with poses." in cli(*command, code=2).err
 
 
 def test_bench_output_has_errors_and_compares_the_same(boxes, tmp_path, capsys):
@@ -238,12 +231,8 @@ def test_bench_output_has_errors_and_compares_the_same(boxes, tmp_path, capsys):
         (tmp_path / "meshes").rename(boxes / "models_eval")
 
 
-def test_poses_and_boxes_are_compared_together(boxes, tmp_path, capsys):
-    captures = read_evaluation_images(boxes)
-    right = {
-        sample.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in sample.objects)
-        for sample in captures.samples
-    }
+def test_poses_and_boxes_are_compared_together(boxes, tmp_path, capsys, cli):
+    right = detect_labels(read_evaluation_images(boxes))
     sides = {"truth": results(), "moved": results(lambda _, matrix: matrix @ HALF_TURN)}
     for name, found in sides.items():
         path = tmp_path / f"{name}.csv"
@@ -255,27 +244,23 @@ def test_poses_and_boxes_are_compared_together(boxes, tmp_path, capsys):
     capsys.readouterr()
     command = ["compare", str(tmp_path / "truth.json"), str(tmp_path / "moved.json")]
     command += ["--captures", str(boxes)]
-    assert main([*command, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json(*command)
     assert found["ap50"]["difference"]["value"] == 0
     assert found["poses"]["ar_mssd"]["difference"]["value"] == 0.5
-    assert main(command) == 0
-    table = capsys.readouterr().out
+    table = cli(*command).out
     assert "poses" in table
     assert "ADD(-S)                1.000   0.500  +0.500" in table
     del facts["poses"]
     out.write_text(json.dumps(facts))
-    assert main([*command, "--json"]) == 0
-    said = capsys.readouterr()
+    said = cli(*command, "--json")
     assert "poses" not in json.loads(said.out)
     assert "warning: poses are not compared; some files contain none." in said.err
 
 
-def test_images_without_poses_are_counted(boxes, tmp_path, capsys):
+def test_images_without_poses_are_counted(boxes, tmp_path, cli):
     write_pose_results([one for one in results() if one.image_id == 3], tmp_path / "poses.csv")
     command = ["bench", str(tmp_path / "poses.csv"), "--captures", str(boxes), "--json"]
-    assert main(command) == 0
-    said = capsys.readouterr()
+    said = cli(*command)
     assert json.loads(said.out)["images_without_poses"] == 1
     assert "1 of 2 images have no pose: their objects count as missed." in said.err
 
@@ -293,7 +278,7 @@ def test_metres_are_reported(boxes, tmp_path, capsys):
         assert (told in capsys.readouterr().err) == is_told
 
 
-def test_broken_pose_files_are_refused(boxes, tmp_path, capsys):
+def test_broken_pose_files_are_refused(boxes, tmp_path, cli):
     write_pose_results(results(), tmp_path / "poses.csv")
     path = tmp_path / "poses.json"
     flags = ["--captures", str(boxes)]
@@ -305,17 +290,12 @@ def test_broken_pose_files_are_refused(boxes, tmp_path, capsys):
     def changed(**change):
         return [poses[0] | {"objects": [first | change, *poses[0]["objects"][1:]]}, *poses[1:]]
 
+    uneven = "poses[0]: obj_000001 must have equally many values of each"
     table = [
         ({}, "poses: Input should be a valid list (found {})"),
         (changed(credit=first["credit"] | {"add": [1.5]}), "should be less than or equal to 1"),
-        (
-            changed(credit={}),
-            "poses[0]: obj_000001 must have equally many values of each metric. Run",
-        ),
-        (
-            changed(errors={"add_m": []}),
-            "poses[0]: obj_000001 must have equally many values of each",
-        ),
+        (changed(credit={}), f"{uneven} metric. Run"),
+        (changed(errors={"add_m": []}), uneven),
         (changed(credit={"add": [1]}, errors={}), "poses: objects have different metrics. Run"),
         (changed(name="obj_000002"), other),
         (poses[:1], other),
@@ -323,8 +303,7 @@ def test_broken_pose_files_are_refused(boxes, tmp_path, capsys):
     ]
     for values, message in table:
         path.write_text(json.dumps({"poses": values}))
-        assert main(["compare", str(path), str(path), *flags]) == 1
-        assert message in capsys.readouterr().err
+        assert message in cli("compare", path, path, *flags, code=1).err
 
 
 def broken(boxes, tmp_path, capsys, found=None):
@@ -468,24 +447,12 @@ def test_poses_need_pose_detector_and_bop_dataset(tmp_path, boxes):
 @pytest.mark.parametrize(
     ("weights", "poses_file", "text"),
     [
-        (
-            "found.json",
-            "p.csv",
-            "--poses applies to weights only, not to files of detections or poses.",
-        ),
-        (
-            "found.csv",
-            "p.csv",
-            "--poses applies to weights only, not to files of detections or poses.",
-        ),
+        *((file, "p.csv", "--poses applies to weights only, not to files of detections or poses.")
+          for file in ("found.json", "found.csv")),
         ("w.safetensors", "p.txt", "--poses p.txt must end in .csv."),
-        (
-            "w.safetensors",
-            "there.csv",
-            "there.csv: exists. Choose another name, or add --overwrite.",
-        ),
+        ("w.safetensors", "there.csv", "there.csv: exists. Choose another name, or add --overwrite."),
     ],
-)
+)  # fmt: skip
 def test_bad_pose_options_are_refused(weights, poses_file, text, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there.csv").touch()
@@ -493,9 +460,8 @@ def test_bad_pose_options_are_refused(weights, poses_file, text, tmp_path, monke
     assert text in capsys.readouterr().err
 
 
-def test_contour_refinement_needs_poses(capsys):
-    assert main(["bench", "w.safetensors", "--captures", "c", "--refine", "meshes"]) == 2
-    said = capsys.readouterr().err
+def test_contour_refinement_needs_poses(cli):
+    said = cli("bench", "w.safetensors", "--captures", "c", "--refine", "meshes", code=2).err
     assert "--refine applies to poses only. Add --poses FILE.csv." in said
 
 
@@ -539,9 +505,8 @@ def test_noisy_poses_of_lmo_score_as_defined(tmp_path):
     # a translation moves every point equally; symmetries of eggbox and glue leave larger errors
     for number in (1, 5, 6, 8, 9, 12):
         diameter = infos[str(number)]["diameter"] / 1000
-        apart = [
-            d / diameter for d, one in zip(drawn, found, strict=True) if one.object_id == number
-        ]
+        pairs = zip(drawn, found, strict=True)
+        apart = [d / diameter for d, one in pairs if one.object_id == number]
         recalls = [np.mean([a < limit for a in apart]) for limit in np.arange(0.05, 0.51, 0.05)]
         row = score.objects[f"obj_{number:06d}"]
         assert row["ar_mssd"].value == pytest.approx(np.mean(recalls))

@@ -140,15 +140,13 @@ def test_renew_replaces_the_case(case):
     assert read_case(case).note == "a note"
 
 
-def test_commands_print_table_and_page(sim, kept, tmp_path, capsys):
+def test_commands_print_table_and_page(sim, kept, tmp_path, capsys, cli):
     folder = tmp_path / "cases"
     keep = ["scenes", "add", str(sim / "000000"), "--to", str(folder), "--note", "<i>why</i>"]
     assert main(keep) == 0
-    assert main(["scenes", "run", str(folder)]) == 0
-    assert capsys.readouterr().out == "ok       sim-000000  same file\n"
+    assert cli("scenes", "run", folder).out == "ok       sim-000000  same file\n"
     changed(folder / "sim-000000.json", lambda t: first(t).update(category="0"))
-    assert main(["scenes", "run", str(folder), "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(cli("scenes", "run", folder, "--json", code=1).out)
     assert told["scenes"] == 1
     assert list(told["changed"]) == ["sim-000000"]
     page = (tmp_path / "cases-changed.html").read_text()
@@ -157,8 +155,7 @@ def test_commands_print_table_and_page(sim, kept, tmp_path, capsys):
     assert "<i>why" not in page
     (folder / "broken.json").write_text("{")
     capsys.readouterr()
-    assert main(["scenes", "run", str(folder), "--overwrite"]) == 1
-    told = capsys.readouterr()
+    told = cli("scenes", "run", folder, "--overwrite", code=1)
     assert "fails    broken  " in told.out
     assert "changed  sim-000000  " in told.out
     assert f"page: {tmp_path / 'cases-changed.html'}" in told.err

@@ -8,6 +8,8 @@ import pytest
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
+from sim2cam.metrics.instances import compute_shape_metrics
+
 
 class IgnoringFaint(COCOeval):
     """As the fork of pycocotools that BOP scores with: what is ignored stays so without a group."""
@@ -55,7 +57,10 @@ def pycoco_precision():
 def same_as_pycoco():
     """A function that compares what is reported of shapes, and what resamples are made of, with precisions."""
 
-    def compare(ours, score, expected):
+    def compare(evaluator, precisions):
+        expected = {name: p for name, p in precisions.items() if p[0] > -1}
+        ours = evaluator.compute_scores(np.ones((1, evaluator.units.n_images), np.int64))
+        score = compute_shape_metrics(evaluator, rng=np.random.default_rng(0), n_resamples=5)
         assert score.category_ap.keys() == expected.keys()
         for name, precision in expected.items():
             assert ours[f"ap/{name}"][0] == pytest.approx(precision.mean(), abs=1e-9)
@@ -65,5 +70,6 @@ def same_as_pycoco():
         for name, value in values.items():
             assert ours[name][0] == pytest.approx(value, abs=1e-9), name
             assert getattr(score, name).value == pytest.approx(value, abs=1e-9), name
+        return score
 
     return compare

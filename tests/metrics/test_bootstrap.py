@@ -43,13 +43,6 @@ def test_a_reflected_interval_turns_resamples_around_the_value():
     assert basic_bootstrap_estimate(0.1, resampled).ci95[1] == 0.1  # and holds the value
 
 
-def test_json_form_of_an_estimate():
-    assert bootstrap_estimate(0.5, np.array([0.5, 0.5])).to_json() == {
-        "value": 0.5,
-        "ci95": [0.5, 0.5],
-    }
-
-
 def test_a_run_does_not_differ_from_itself():
     resampled = np.random.default_rng(2).normal(0.5, 0.1, 100)
     found = compute_paired_difference(0.5, 0.5, resampled, resampled)

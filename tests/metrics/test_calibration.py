@@ -117,38 +117,25 @@ def test_what_is_no_probability_has_no_calibration():
 
 
 def test_right_is_what_lies_on_an_object_of_its_category_once():
-    dataset = Dataset(
-        Path("set"),
-        ("a", "b"),
-        (sample("one", ("a", BOX, False), ("b", AWAY, True)), sample("two")),
-    )
+    samples = sample("one", ("a", BOX, False), ("b", AWAY, True)), sample("two")
+    dataset = Dataset(Path("set"), ("a", "b"), samples)
     near = (12.0, 10.0, 32.0, 30.0)  # an IoU of 0.82
     half = (20.0, 10.0, 40.0, 30.0)  # of 0.33
+    detections = (
+        Detection("a", near, 0.9),
+        Detection("a", BOX, 0.8),  # the object is taken
+        Detection("b", BOX, 0.7),  # another category
+        Detection("a", half, 0.6),
+        Detection("b", AWAY, 0.5),  # a group: neither right nor wrong
+    )
     found = collect_scored_detections(
-        dataset,
-        {
-            "one": (
-                Detection("a", near, 0.9),
-                Detection("a", BOX, 0.8),  # the object is taken
-                Detection("b", BOX, 0.7),  # another category
-                Detection("a", half, 0.6),
-                Detection("b", AWAY, 0.5),  # a group: neither right nor wrong
-            ),
-            "two": (Detection("b", BOX, 0.4),),
-        },
+        dataset, {"one": detections, "two": (Detection("b", BOX, 0.4),)}
     )
-    rows = sorted(
-        zip(
-            found.scores, found.is_true_positive, found.categories, found.image_indices, strict=True
-        )
-    )
-    assert rows == [
-        (0.4, False, "b", 1),
-        (0.6, False, "a", 0),
-        (0.7, False, "b", 0),
-        (0.8, False, "a", 0),
+    columns = found.scores, found.is_true_positive, found.categories, found.image_indices
+    assert sorted(zip(*columns, strict=True)) == [
+        (0.4, False, "b", 1), (0.6, False, "a", 0), (0.7, False, "b", 0), (0.8, False, "a", 0),
         (0.9, True, "a", 0),
-    ]
+    ]  # fmt: skip
     assert found.units.n_images == 2
 
 

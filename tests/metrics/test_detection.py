@@ -18,8 +18,11 @@ from sim2cam.metrics.detection import (
     evaluate_detections,
     is_ignored,
 )
+from tests.support.evaluation import refused
 
 CATEGORIES = ("a", "b", "c")
+BOX = (0.0, 0.0, 9.0, 9.0)
+UNLABELLED = Sample("x", Path("x.jpg"), 9, 9, None, "real")
 
 
 def image(name, *labels):
@@ -33,6 +36,11 @@ def image(name, *labels):
 
 def captures(*samples):
     return Dataset(Path("set"), CATEGORIES, samples)
+
+
+def evaluated(dataset, predictions, n_resamples=1000):
+    rng = np.random.default_rng(0)
+    return evaluate_detections(dataset, predictions, rng=rng, n_resamples=n_resamples)
 
 
 @dataclass
@@ -88,24 +96,18 @@ def pycoco(pycoco_precision, case, *, as_one):
             box = xyxy_to_xywh(label.box_xyxy)
             truth.append(
                 {
-                    "id": len(truth) + 1,
-                    "image_id": i,
-                    "category_id": number[label.category],
-                    "bbox": list(box),
-                    "area": box[2] * box[3],
-                    "iscrowd": int(label.is_crowd),
+                    "id": len(truth) + 1, "image_id": i, "category_id": number[label.category],
+                    "bbox": list(box), "area": box[2] * box[3], "iscrowd": int(label.is_crowd),
                     "faint": label.visible_fraction is not None and label.visible_fraction < 0.1,
                 }
-            )
-        for d in case.predictions[sample.name]:
-            results.append(
-                {
-                    "image_id": i,
-                    "category_id": number[d.category],
-                    "bbox": list(xyxy_to_xywh(d.box_xyxy)),
-                    "score": d.score,
-                }
-            )
+            )  # fmt: skip
+        results += [
+            {
+                "image_id": i, "category_id": number[d.category],
+                "bbox": list(xyxy_to_xywh(d.box_xyxy)), "score": d.score,
+            }
+            for d in case.predictions[sample.name]
+        ]  # fmt: skip
     images = [{"id": i} for i in range(1, len(case.dataset.samples) + 1)]
     return pycoco_precision("bbox", images, truth, results, categories=max(number.values()))
 
@@ -125,9 +127,7 @@ def check_values(case, pycoco_precision):
     }
     run = DetectionEvaluator(case.dataset, case.predictions)
     ours = run.compute_scores(np.ones((1, len(case.dataset.samples)), np.int64))
-    score = evaluate_detections(
-        case.dataset, case.predictions, rng=np.random.default_rng(0), n_resamples=5
-    )
+    score = evaluated(case.dataset, case.predictions, 5)
     reported = {name: getattr(score, name) for name in ("ap", "ap50", "ap75", "agnostic_ap50")}
     reported |= {f"ap/{name}": one for name, one in score.category_ap.items()}
     reported |= {f"ap50/{name}": one for name, one in score.category_ap50.items()}
@@ -155,19 +155,6 @@ def test_values_of_400_cases_of_all_sizes_are_those_of_pycocotools(pycoco_precis
             check_values(case, pycoco_precision)
             scored += 1
     assert scored >= 400
-
-
-def test_more_than_100_detections_are_cut_as_coco_cuts():
-    case = random_case(0, most_found=300)
-    assert max(len(found) for found in case.predictions.values()) > 200
-    whole = DetectionEvaluator(case.dataset, case.predictions)
-    first_100 = {
-        name: tuple(sorted(found, key=lambda d: -d.score)[:100])
-        for name, found in case.predictions.items()
-    }
-    cut = DetectionEvaluator(case.dataset, first_100)
-    once = np.ones((1, len(case.dataset.samples)), np.int64)
-    assert whole.compute_scores(once)["agnostic_ap50"] == cut.compute_scores(once)["agnostic_ap50"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -198,27 +185,14 @@ def test_weighting_images_is_scoring_copies_of_them(seed):
 def test_all_right_is_one_and_nothing_found_is_zero():
     labelled = image("x", ("a", (0, 0, 10, 10))), image("y", ("b", (5, 5, 9, 9)))
     dataset = captures(*labelled, image("z"))
-    right = {
-        "x": (Detection("a", (0, 0, 10, 10), 0.9),),
-        "y": (Detection("b", (5, 5, 9, 9), 0.8),),
-        "z": (),
-    }
-    score = evaluate_detections(dataset, right, rng=np.random.default_rng(0), n_resamples=200)
+    found = Detection("a", (0, 0, 10, 10), 0.9), Detection("b", (5, 5, 9, 9), 0.8)
+    right = {"x": found[:1], "y": found[1:], "z": ()}
+    score = evaluated(dataset, right, 200)
     assert score.ap.to_json() == {"value": pytest.approx(1), "ci95": pytest.approx([1, 1])}
-    nothing = evaluate_detections(
-        dataset, dict.fromkeys(right, ()), rng=np.random.default_rng(0), n_resamples=20
-    )
+    nothing = evaluated(dataset, dict.fromkeys(right, ()), 20)
     assert nothing.ap50.value == nothing.agnostic_ap50.value == 0
     assert nothing.ap50.ci95 == (0, 0)
     assert nothing.to_json()["objects"] == 2
-
-
-def test_wrong_categories_cost_ap50_but_not_the_agnostic_one():
-    dataset = captures(image("x", ("a", (0, 0, 10, 10)), ("b", (50, 50, 60, 60))))
-    swapped = {"x": (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))}
-    score = evaluate_detections(dataset, swapped, rng=np.random.default_rng(0), n_resamples=20)
-    assert score.ap50.value == 0
-    assert score.agnostic_ap50.value == pytest.approx(1)
 
 
 def test_compare_is_paired_over_images():
@@ -237,9 +211,7 @@ def test_compare_is_paired_over_images():
     found = compare_seed_means(scores[0], scores[1])
     assert found.value > 0
     assert found.ci95[0] > 0
-    alone = evaluate_detections(
-        dataset, good, rng=np.random.default_rng(0), n_resamples=400
-    ).ap50.ci95
+    alone = evaluated(dataset, good, 400).ap50.ci95
     assert found.ci95[1] - found.ci95[0] < alone[1] - alone[0]
     same = compare_seed_means(scores[:2].mean(axis=0), scores[2:].mean(axis=0))
     assert same.value == 0
@@ -248,37 +220,26 @@ def test_compare_is_paired_over_images():
 
 
 @pytest.mark.parametrize(
-    ("dataset", "predictions", "message"),
+    ("sample", "predictions", "message"),
     [
-        (captures(), {}, "set: no images to score. Add labelled images."),
+        ((), {}, "no images to score. Add labelled images."),
+        (UNLABELLED, {"x": ()}, "image x has no labels to score against. Label or remove it."),
+        (image("x"), {}, "image x has no predictions. Predict all images."),
+        (image("x"), {"x": ()}, "no labelled object to score against. Add labelled images."),
         (
-            captures(Sample("x", Path("x.jpg"), 9, 9, None, "real")),
-            {"x": ()},
-            "set: image x has no labels to score against. Label or remove it.",
-        ),
-        (captures(image("x")), {}, "set: image x has no predictions. Predict all images."),
-        (
-            captures(image("x")),
-            {"x": ()},
-            "set: no labelled object to score against. Add labelled images.",
-        ),
-        (
-            captures(image("x", ("a", (0, 0, 9, 9)))),
-            {"x": (Detection("d", (0, 0, 9, 9), 0.5),)},
-            "set: the detector predicts category 'd'. Categories of the dataset: a, b, c.",
+            image("x", ("a", BOX)), {"x": (Detection("d", BOX, 0.5),)},
+            "the detector predicts category 'd'. Categories of the dataset: a, b, c.",
         ),
     ],
-)
-def test_what_cannot_be_scored_is_refused(dataset, predictions, message):
-    with pytest.raises(InputError) as caught:
-        evaluate_detections(dataset, predictions, rng=np.random.default_rng(0))
-    assert str(caught.value) == message
+)  # fmt: skip
+def test_what_cannot_be_scored_is_refused(sample, predictions, message):
+    dataset = captures(*([sample] if sample else []))
+    with refused(InputError, f"set: {message}"):
+        evaluated(dataset, predictions)
 
 
 def test_a_thousand_draws_take_seconds():
     case = random_case(9, n_images=100, most_found=40)
     started = time.process_time()
-    evaluate_detections(
-        case.dataset, case.predictions, rng=np.random.default_rng(0), n_resamples=1000
-    )
+    evaluated(case.dataset, case.predictions, 1000)
     assert time.process_time() - started < 20

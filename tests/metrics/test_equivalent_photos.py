@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import isotonic_regression
 
 from sim2cam.metrics.bootstrap import average_over_seeds
-from sim2cam.metrics.equivalent_photos import estimate_equivalent_images, fit_isotonic_curve
+from sim2cam.metrics.equivalent_photos import estimate_equivalent_images
 
 PHOTOS = (5, 10, 25, 50, 100, 200)
 
@@ -107,13 +106,6 @@ def test_resamples_without_a_score_are_left_out():
     score = constant(straight(25))
     score[7], curve[2, 9] = np.nan, np.nan
     assert estimate_equivalent_images(PHOTOS, curve, score).ci95 == pytest.approx((25, 25))
-
-
-def test_the_curve_that_never_falls_is_that_of_scipy():
-    curves = np.random.default_rng(3).standard_normal((6, 300)).cumsum(axis=0)
-    ours = fit_isotonic_curve(curves)
-    theirs = np.column_stack([isotonic_regression(column).x for column in curves.T])
-    assert ours == pytest.approx(theirs)
 
 
 def test_the_mean_of_seeds_spreads_with_them():

@@ -9,12 +9,9 @@ from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.metrics.detection import DetectedKeypoint, Detection, is_ignored
-from sim2cam.metrics.keypoints import (
-    DEFAULT_SIGMA,
-    PERSON_SIGMAS,
-    evaluate_keypoints,
-    match_keypoints,
-)
+from sim2cam.metrics.instances import compute_shape_metrics
+from sim2cam.metrics.keypoints import DEFAULT_SIGMA, PERSON_SIGMAS, match_keypoints
+from tests.support.evaluation import refused
 
 NAMES = {"person": tuple(PERSON_SIGMAS), "mug": ("rim", "handle", "foot"), "ball": ()}
 
@@ -96,35 +93,30 @@ def pycoco(pycoco_precision, dataset, predictions, category):
     return pycoco_precision("keypoints", images, truth, results, sigmas=sigmas)[:, 0]
 
 
-def check_values(case, pycoco_precision, same_as_pycoco):
-    """Compares what is reported, and what resamples are made of, with what pycocotools says."""
-    dataset, predictions = case
-    named = {n: pycoco(pycoco_precision, *case, n) for n in ("person", "mug")}
-    expected = {name: precision for name, precision in named.items() if precision[0] > -1}
-    once = np.ones((1, len(dataset.samples)), np.int64)
-    ours = match_keypoints(dataset, predictions).compute_scores(once)
-    score = evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), n_resamples=5)
-    same_as_pycoco(ours, score, expected)
-    return score
+@pytest.fixture
+def check_values(pycoco_precision, same_as_pycoco):
+    def check(case):
+        expected = {n: pycoco(pycoco_precision, *case, n) for n in ("person", "mug")}
+        return same_as_pycoco(match_keypoints(*case), expected)
+
+    return check
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_values_are_those_of_pycocotools(seed, pycoco_precision, same_as_pycoco):
-    score = check_values(random_case(seed), pycoco_precision, same_as_pycoco)
+def test_values_are_those_of_pycocotools(seed, check_values):
+    score = check_values(random_case(seed))
     assert list(score.category_ap) == ["person", "mug"]
     assert 0 < score.ap.value < 1
 
 
 @pytest.mark.slow
-def test_values_of_300_cases_of_all_sizes_are_those_of_pycocotools(
-    pycoco_precision, same_as_pycoco
-):
+def test_values_of_300_cases_of_all_sizes_are_those_of_pycocotools(check_values):
     scored = 0
     for seed in range(1000, 1400):
         case = random_case(seed, n_images=1 + seed % 16, most_found=(1, 2, 3, 12)[seed % 4])
         labels = [label for s in case[0].samples for label in s.objects if not is_ignored(label)]
         if any(point.visibility for label in labels for point in label.keypoints or ()):
-            check_values(case, pycoco_precision, same_as_pycoco)
+            check_values(case)
             scored += 1
     assert scored >= 300
 
@@ -143,7 +135,8 @@ PLACES = [(10.0, 5.0), (35.0, 20.0), (12.0, 38.0)]
 
 
 def scored(dataset, predictions):
-    return evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), n_resamples=5)
+    evaluator = match_keypoints(dataset, predictions)
+    return compute_shape_metrics(evaluator, rng=np.random.default_rng(0), n_resamples=5)
 
 
 def test_what_is_not_labelled_may_lie_anywhere_and_what_is_hidden_may_not():
@@ -177,6 +170,5 @@ def test_what_cannot_be_scored_is_refused():
         ((bare, {}), "set: image x has no predictions. Predict all images."),
     ]  # fmt: skip
     for (dataset, predictions), message in table:
-        with pytest.raises(InputError) as caught:
+        with refused(InputError, message):
             scored(dataset, predictions)
-        assert str(caught.value) == message

@@ -11,7 +11,9 @@ from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.detection import Detection, is_ignored
-from sim2cam.metrics.masks import evaluate_masks, match_masks
+from sim2cam.metrics.instances import compute_shape_metrics
+from sim2cam.metrics.masks import match_masks
+from tests.support.evaluation import refused
 
 CATEGORIES = ("a", "b", "c")
 SIZE = (60, 80)
@@ -92,35 +94,35 @@ def pycoco(pycoco_precision, dataset, predictions, masks):
     return pycoco_precision("segm", images, truth, results, categories=len(CATEGORIES))
 
 
-def check_values(case, pycoco_precision, same_as_pycoco):
-    """Compares what is reported, and what resamples are made of, with what pycocotools says."""
-    dataset, predictions, masks = case
-    by_category = zip(CATEGORIES, pycoco(pycoco_precision, *case).T, strict=True)
-    expected = {name: precision for name, precision in by_category if precision[0] > -1}
-    once = np.ones((1, len(dataset.samples)), np.int64)
-    ours = match_masks(dataset, predictions, masks).compute_scores(once)
-    score = evaluate_masks(dataset, predictions, masks, rng=np.random.default_rng(0), n_resamples=5)
-    same_as_pycoco(ours, score, expected)
-    return score
+def scored(*case):
+    rng = np.random.default_rng(0)
+    return compute_shape_metrics(match_masks(*case), rng=rng, n_resamples=5)
+
+
+@pytest.fixture
+def check_values(pycoco_precision, same_as_pycoco):
+    def check(case):
+        by_category = zip(CATEGORIES, pycoco(pycoco_precision, *case).T, strict=True)
+        return same_as_pycoco(match_masks(*case), dict(by_category))
+
+    return check
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_values_are_those_of_pycocotools(seed, pycoco_precision, same_as_pycoco):
-    score = check_values(random_case(seed), pycoco_precision, same_as_pycoco)
+def test_values_are_those_of_pycocotools(seed, check_values):
+    score = check_values(random_case(seed))
     assert list(score.category_ap) == ["a", "b"]
     assert 0 < score.ap.value < 1
 
 
 @pytest.mark.slow
-def test_values_of_300_cases_of_all_sizes_are_those_of_pycocotools(
-    pycoco_precision, same_as_pycoco
-):
+def test_values_of_300_cases_of_all_sizes_are_those_of_pycocotools(check_values):
     scored = 0
     for seed in range(1000, 1330):
         case = random_case(seed, n_images=1 + seed % 10, most_found=(1, 3, 5, 40)[seed % 4])
         labelled = (zip(s.objects, case[2][s.name], strict=True) for s in case[0].samples)
         if any(mask and not is_ignored(label) for pairs in labelled for label, mask in pairs):
-            check_values(case, pycoco_precision, same_as_pycoco)
+            check_values(case)
             scored += 1
     assert scored >= 300
 
@@ -139,10 +141,7 @@ def test_masks_count_and_boxes_do_not():
         (replace(right, mask=whole_box), 1.0, 0.5),  # this disc is 0.72 of its box
     ):
         masks = {"x": [RleMask.from_mask(mask)]}
-        score = evaluate_masks(
-            dataset, {"x": (found,)}, masks, rng=np.random.default_rng(0), n_resamples=5
-        )
+        score = scored(dataset, {"x": (found,)}, masks)
         assert (score.ap50.value, score.ap.value) == pytest.approx((ap50, ap))
-    with pytest.raises(InputError) as caught:
-        evaluate_masks(dataset, {"x": (right,)}, {"x": [None]}, rng=np.random.default_rng(0))
-    assert str(caught.value) == "set: no labelled mask to score against. Add mask labels."
+    with refused(InputError, "set: no labelled mask to score against. Add mask labels."):
+        scored(dataset, {"x": (right,)}, {"x": [None]})

@@ -50,13 +50,6 @@ def credit_of(case):
     return match_pose_target(case).recalls
 
 
-def test_the_truth_scores_one_everywhere():
-    score = evaluate(sought([at(0), at(0.2)], [at(0.2), at(0)]))
-    for row in (score.all, score.mean, score.objects["a"]):
-        assert {e.value for e in row.values()} == {1.0}
-    assert (score.instances, score.images) == ({"a": 2}, 1)
-
-
 @pytest.mark.parametrize(
     ("shift", "mssd_share", "add_share"),
     [(0.004, 1.0, 1), (0.006, 0.9, 1), (0.011, 0.8, 0), (0.0449, 0.2, 0), (0.051, 0.0, 0)],
@@ -93,11 +86,6 @@ def test_a_symmetric_object_may_be_turned():
     assert credit_of(same)["add"] == 0
     assert credit_of(same)["add_or_s"] == credit_of(same)["add_s"]
     assert credit_of(plain)["add_or_s"] == credit_of(plain)["add"]
-
-
-def test_swapped_instances_are_the_same():
-    order = credit_of(sought([at(0), at(0.3)], [at(0.3), at(0)]))
-    assert all((credit == 1).all() for credit in order.values())
 
 
 def test_a_second_estimate_of_an_instance_finds_nothing_and_takes_the_place_of_another():
@@ -197,15 +185,10 @@ def test_against_a_computation_written_out(seed):
             truths = [at(*rng.uniform(-0.05, 0.05, 2), 1) for _ in range(rng.integers(1, 4))]
             found = [t @ at(*rng.normal(size=3) * 0.01) for t in truths if rng.random() < 0.9]
             found += [at(0.01)] * int(rng.integers(0, 2))
-            cases.append(
-                sought(truths, found, image=image, of=of, width=int(rng.choice([320, 720])))
-            )
-    kinds = {
-        "ar_mssd": [0.05 * k for k in range(1, 11)],
-        "ar_mspd": [5 * k for k in range(1, 11)],
-        "add": [0.1],
-        "add_s": [0.1],
-    }
+            width = int(rng.choice([320, 720]))
+            cases.append(sought(truths, found, image=image, of=of, width=width))
+    limits = np.arange(1, 11)
+    kinds = {"ar_mssd": 0.05 * limits, "ar_mspd": 5 * limits, "add": [0.1], "add_s": [0.1]}
     score = evaluate(*cases, images=8)
     for kind, value in written_out(cases, kinds).items():
         assert 0.05 < value < 0.95

@@ -18,11 +18,8 @@ def test_it_is_found_in_four_of_five_repetitions():
 
 
 def test_it_shrinks_with_objects_and_grows_with_comparisons():
-    assert compute_min_detectable_effect(400) == pytest.approx(
-        compute_min_detectable_effect(100) / 2
-    )
-    assert compute_min_detectable_effect(308) == pytest.approx(0.0714, abs=1e-4)
-    assert compute_min_detectable_effect(308, n_comparisons=10) > compute_min_detectable_effect(
-        308, n_comparisons=2
-    )
+    effect = compute_min_detectable_effect
+    assert effect(400) == pytest.approx(effect(100) / 2)
+    assert effect(308) == pytest.approx(0.0714, abs=1e-4)
+    assert effect(308, n_comparisons=10) > effect(308, n_comparisons=2)
     assert compute_min_detectable_effect(1) == 1

@@ -28,14 +28,6 @@ def board(pose):
     return rasterize_depth(BOARD, pose, CAMERA, WIDTH, HEIGHT)
 
 
-def test_a_board_has_its_depth_where_it_is():
-    depth = board(at(1.0))
-    y, x = np.mgrid[:HEIGHT, :WIDTH]
-    covered = (np.abs(x - 20) <= 5) & (np.abs(y - 15) <= 5.5)
-    assert np.array_equal(depth > 0, covered)
-    np.testing.assert_allclose(depth[covered], 1.0)
-
-
 def test_depth_is_that_of_rays():
     rng = np.random.default_rng(0)
     triangles = rng.normal(size=(40, 3, 3)) * 0.15

@@ -12,9 +12,8 @@ def test_sure_and_balanced_detections():
     assert found.n_detections == 40
     assert found.entropy == 0
     assert found.diversity == pytest.approx(1)
-    assert found.neighbourhood_density == pytest.approx(
-        np.log(9), abs=1e-4
-    )  # nine others of the same category
+    nine_alike = pytest.approx(np.log(9), abs=1e-4)
+    assert found.neighbourhood_density == nine_alike
 
 
 def test_a_model_that_calls_all_the_same_is_sure_and_poor():
@@ -37,13 +36,10 @@ def test_the_density_is_that_of_its_definition_in_pieces_too(monkeypatch):
         weights = np.exp(cosine / 0.05)
         weights /= weights.sum()
         expected.append(-(weights * np.log(weights)).sum())
-    assert score_probabilities(probabilities).neighbourhood_density == pytest.approx(
-        np.mean(expected)
-    )
-    monkeypatch.setattr(unsupervised, "_CHUNK_ROWS", 10)
-    assert score_probabilities(probabilities).neighbourhood_density == pytest.approx(
-        np.mean(expected)
-    )
+    for rows in (1000, 10):
+        monkeypatch.setattr(unsupervised, "_CHUNK_ROWS", rows)
+        found = score_probabilities(probabilities).neighbourhood_density
+        assert found == pytest.approx(np.mean(expected))
 
 
 def test_too_little_says_nothing():

@@ -9,7 +9,8 @@ import pytest
 from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
-from sim2cam.metrics.keypoints import evaluate_keypoints
+from sim2cam.metrics.instances import compute_shape_metrics
+from sim2cam.metrics.keypoints import match_keypoints
 from sim2cam.models.inference.detector import detect_dataset
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.training import read_metrics, train_detector
@@ -70,7 +71,8 @@ def learned(tmp_path_factory):
 
 
 def scored(dataset, found):
-    return evaluate_keypoints(dataset, found, rng=np.random.default_rng(0), n_resamples=5)
+    rng = np.random.default_rng(0)
+    return compute_shape_metrics(match_keypoints(dataset, found), rng=rng, n_resamples=5)
 
 
 def test_ends_are_found_far_better_than_the_middle_of_the_box_is(learned):

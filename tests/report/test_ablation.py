@@ -45,18 +45,29 @@ EQUIVALENTS = {
 }
 
 
-def written(tmp_path, content):
-    path = tmp_path / "dice.json"
-    path.write_text(json.dumps(content))
-    return path
+@pytest.fixture
+def read(tmp_path):
+    def read(content):
+        path = tmp_path / "dice.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return read_ablation(path)
+
+    return read
 
 
-def test_variants_and_differences(tmp_path, read_page):
+@pytest.fixture
+def show(read, read_page, tmp_path):
+    return lambda content, title="L": read_page(
+        write_ablation_page(read(content), tmp_path / "l.html", title=title)
+    )
+
+
+def test_variants_and_differences(read, show):
     content = CONTENT | {"planned": ["plain", "randomized", "real only"]}
-    results = read_ablation(written(tmp_path, content))
+    results = read(content)
     assert [a.name for a in results.variants] == ["plain", "randomized", "real only", "more"]
     assert results.variants[0].runs["ap50"] == pytest.approx((0.29, 0.3, 0.31))
-    page = read_page(write_ablation_page(results, tmp_path / "l.html", title="Ablation"))
+    page = show(content)
     assert re.search(r"real only\s+not run\s+not run\s+0\b", page.text)
     assert "0.700 0.650–0.750" in page.text
     assert re.search(
@@ -69,17 +80,13 @@ def test_variants_and_differences(tmp_path, read_page):
     assert page.addresses() == []
 
 
-def test_a_worse_variant_is_not_called_better(tmp_path, read_page):
-    content = CONTENT | {"comparisons": [pair("more", "plain", -0.2, 0.001)]}
-    page = write_ablation_page(
-        read_ablation(written(tmp_path, content)), tmp_path / "l.html", title="L"
-    )
-    text = read_page(page).text
+def test_a_worse_variant_is_not_called_better(show):
+    text = show(CONTENT | {"comparisons": [pair("more", "plain", -0.2, 0.001)]}).text
     assert "plain is better" in text
     assert "more is better" not in text
 
 
-def test_optional_keys_of_the_command(tmp_path, read_page):
+def test_optional_keys_of_the_command(read, show):
     same = pair("more", "randomized", 0.0, 1.0) | {"min_detectable_effect": None}
     content = CONTENT | {
         "planned": ["plain", "real only", "randomized"],
@@ -89,9 +96,9 @@ def test_optional_keys_of_the_command(tmp_path, read_page):
         "equivalents": EQUIVALENTS,
         "comparisons": [same],
     }  # fmt: skip
-    results = read_ablation(written(tmp_path, content))
-    assert [a.name for a in results.variants] == ["plain", "real only", "randomized", "more"]
-    page = read_page(write_ablation_page(results, tmp_path / "l.html", title="L"))
+    names = [variant.name for variant in read(content).variants]
+    assert names == ["plain", "real only", "randomized", "more"]
+    page = show(content)
     text = page.text
     assert "25: 0.700 (0.650 to 0.750)" in text
     assert text.index("25: 0.700") < text.index("200: 0.800 (0.750 to 0.850)")
@@ -105,29 +112,25 @@ def test_optional_keys_of_the_command(tmp_path, read_page):
     assert re.search(r"more − randomized\s+AP50\s+unknown .* identical on every resample", text)
 
 
-def test_a_constant_difference_is_significant(tmp_path, read_page):
+def test_a_constant_difference_is_significant(show):
     always = pair("more", "randomized", 1.0, 0.01) | {"min_detectable_effect": None}
-    results = read_ablation(written(tmp_path, CONTENT | {"comparisons": [always]}))
-    text = read_page(write_ablation_page(results, tmp_path / "l.html", title="L")).text
+    text = show(CONTENT | {"comparisons": [always]}).text
     assert re.search(r"more − randomized\s+AP50\s+unknown .* more is better", text)
 
 
-def test_equivalents_are_shown_without_the_learning_curve(tmp_path, read_page):
-    content = CONTENT | {"equivalents": {"variants": EQUIVALENTS["variants"]}}
-    results = read_ablation(written(tmp_path, content))
-    page = read_page(write_ablation_page(results, tmp_path / "l.html", title="L"))
+def test_equivalents_are_shown_without_the_learning_curve(show):
+    page = show(CONTENT | {"equivalents": {"variants": EQUIVALENTS["variants"]}})
     assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", page.text)
     assert not page.all("path")
 
 
-def test_nothing_was_run(tmp_path, read_page):
-    results = read_ablation(written(tmp_path, {"variants": [], "planned": ["plain"]}))
-    text = read_page(write_ablation_page(results, tmp_path / "l.html", title="L")).text
+def test_nothing_was_run(show):
+    text = show({"variants": [], "planned": ["plain"]}).text
     assert re.search(r"plain\s+0\b", text)
     assert re.search(r"Differences\s+not run", text)
 
 
-def test_everything_is_escaped(tmp_path, read_page):
+def test_everything_is_escaped(show):
     bad = "<script>alert(1)</script>"
     content = {
         "protocol": {bad: bad},
@@ -139,10 +142,7 @@ def test_everything_is_escaped(tmp_path, read_page):
         "warnings": [bad],
         "equivalents": EQUIVALENTS | {"variants": [{"variant": bad, "summary": bad}]},
     }
-    page = write_ablation_page(
-        read_ablation(written(tmp_path, content)), tmp_path / "l.html", title=bad
-    )
-    assert not read_page(page).all("script")
+    assert not show(content, bad).all("script")
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,9 @@ def test_everything_is_escaped(tmp_path, read_page):
         ),
     ],
 )
-def test_a_broken_file_is_named(tmp_path, text, message):
-    path = tmp_path / "dice.json"
-    path.write_text(text)
+def test_a_broken_file_is_named(read, text, message):
     with pytest.raises(InputError, match=message):
-        read_ablation(path)
+        read(text)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -72,15 +72,9 @@ def test_points_that_are_not_finite_are_left_out():
 
 
 def test_ranges():
-    chart = build_interval_chart(
-        "t",
-        [
-            IntervalMark("x", 0.5, (0.4, 0.6), runs=(0.45, 0.55)),
-            IntervalMark("y", None),
-            IntervalMark("z", math.nan),
-            IntervalMark("w", 0.5),
-        ],
-    )
+    marks = [IntervalMark("x", 0.5, (0.4, 0.6), runs=(0.45, 0.55)), IntervalMark("y", None)]
+    marks += [IntervalMark("z", math.nan), IntervalMark("w", 0.5)]
+    chart = build_interval_chart("t", marks)
     x, y, z, w = chart.rows
     assert x.interval_x[0] < x.runs_x[0] < x.x < x.runs_x[1] < x.interval_x[1]
     assert x.text == "0.500 (0.400 to 0.600)"

@@ -6,8 +6,9 @@ import numpy as np
 
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.coverage import Coverage
+from sim2cam.metrics.gaps import HeldOutGap, StageGap
 from sim2cam.metrics.two_sample import DomainGap, TwoSampleDistance
-from sim2cam.report.domain_fit import DomainView, FitReport, GapStageView, RangeView, write_fit_page
+from sim2cam.report.domain_fit import FitReport, RangeView, write_fit_page
 from sim2cam.report.values import Curves, Series
 
 RGB = np.full((8, 8, 3), 90, np.uint8)
@@ -18,7 +19,7 @@ def side(value):
     covered = Coverage(
         np.array([True]), np.array([0]), Estimate(0.8, (0.7, 0.9)), 0.97, Estimate(1.0, (0.9, 1.1))
     )
-    return DomainView(DomainGap(one, one, one), covered, (RGB, RGB))
+    return HeldOutGap(DomainGap(one, one, one), covered, (RGB, RGB))
 
 
 APART = TwoSampleDistance(0.7, (0.6, 0.8), 0.01, 0.5)
@@ -34,7 +35,7 @@ REPORT = FitReport(
     (RGB, RGB, RGB),
     Curves("trials", "cost", (Series("cost", (0.0, 1.0), (1.0, 0.8)),)),
     tuple(
-        GapStageView(n, DomainGap(APART, APART, APART), {"color": APART}, {"noise": APART})
+        StageGap(n, DomainGap(APART, APART, APART), {"color": APART}, {"noise": APART})
         for n in ("raw render", "lens")
     ),
 )

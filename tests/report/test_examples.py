@@ -15,13 +15,8 @@ def test_best_and_worst(make_dataset, label):
     one = label("a", (0.0, 0.0, 10.0, 10.0))
     two = label("b", (20.0, 20.0, 40.0, 40.0))
     captures = make_dataset([(one,), (one, two), (one, two), (one, two), ()], origin="real")
-    found = {
-        "000": (right(one),),
-        "001": (right(one), right(two)),
-        "002": (right(one),),
-        "003": (),
-        "004": (),
-    }
+    a, b = right(one), right(two)
+    found = {"000": (a,), "001": (a, b), "002": (a,), "003": (), "004": ()}
     chosen = select_examples(captures, found, 0.5, count=2)
     assert [e.name for e in chosen.best] == ["001", "000"]
     assert [e.name for e in chosen.worst] == ["003", "002"]
@@ -43,13 +38,11 @@ def test_no_image_is_shown_twice_and_none_without_error_is_among_the_worst(make_
 
 def test_translations_stand_beside_their_renders(make_dataset):
     sim = make_dataset([()] * 6)
-    adapted = replace(
-        sim,
-        samples=tuple(
-            replace(s, origin="adapted", digest=f"new{s.name}", parent=s.digest)
-            for s in sim.samples[3:5]
-        ),
+    translations = (
+        replace(s, origin="adapted", digest=f"new{s.name}", parent=s.digest)
+        for s in sim.samples[3:5]
     )
+    adapted = replace(sim, samples=tuple(translations))
     rows = build_image_rows(sim, adapted, sim.take(1), count=4)
     assert len(rows) == 2
     assert all((row.sim == row.adapted).all() for row in rows)

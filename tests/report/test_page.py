@@ -20,13 +20,10 @@ from sim2cam.report.page import (
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.0, "0.0 s"),
-        (59.94, "59.9 s"),
-        (59.96, "1 min 00 s"),
-        (65.4, "1 min 05 s"),
+        (0.0, "0.0 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s"), (65.4, "1 min 05 s"),
         (7380, "2 h 03 min"),
     ],
-)
+)  # fmt: skip
 def test_durations(seconds, text):
     assert format_duration(seconds) == text
 
@@ -34,11 +31,7 @@ def test_durations(seconds, text):
 def test_numbers():
     nan = float("nan")
     assert (format_number(0.8421), format_number(nan)) == ("0.842", "–")
-    assert (format_signed(0.1), format_signed(-0.1), format_signed(nan)) == (
-        "+0.100",
-        "-0.100",
-        "–",
-    )
+    assert [format_signed(v) for v in (0.1, -0.1, nan)] == ["+0.100", "-0.100", "–"]
     assert format_interval(Estimate(0.5, (0.4, 0.6))) == "0.400–0.600"
     assert format_interval(Estimate(0.5, (nan, nan))) == "–"
 

@@ -26,18 +26,13 @@ HOSTILE = "<script>alert(1)</script>"
 GREY = np.full((30, 40, 3), 128, np.uint8)
 
 
-def score(value=0.842, categories=("a", "b")):
+def score(categories=("a", "b")):
+    mean = Estimate(0.5, (0.4, 0.6))
     return DetectionMetrics(
-        ap=Estimate(0.5, (0.4, 0.6)),
-        ap50=Estimate(value, (0.80, 0.88)),
-        ap75=Estimate(0.61, (float("nan"), float("nan"))),
-        agnostic_ap50=Estimate(0.975, (0.95, 0.99)),
-        category_ap={name: Estimate(0.5, (0.4, 0.6)) for name in categories},
-        category_ap50={name: Estimate(0.7, (0.6, 0.8)) for name in categories},
-        images=50,
-        objects=50,
-        intervals_over="50 images",
-    )
+        mean, Estimate(0.842, (0.80, 0.88)), Estimate(0.61, (float("nan"), float("nan"))),
+        Estimate(0.975, (0.95, 0.99)), dict.fromkeys(categories, mean),
+        dict.fromkeys(categories, Estimate(0.7, (0.6, 0.8))), 50, 50, "50 images",
+    )  # fmt: skip
 
 
 def full(origin, label, text="t"):
@@ -49,9 +44,7 @@ def full(origin, label, text="t"):
         stages=(StageRow("generate", 65.0, text), StageRow("translate", None)),
         scores=(
             ScoreRow(
-                "trained in this run",
-                origin,
-                score(categories=("a", text)),
+                "trained in this run", origin, score(categories=("a", text)),
                 ConfidenceCalibration(Estimate(0.041, (0.012, 0.067)), 0.03, ()),
                 ConfidenceCalibration(Estimate(0.153, (0.140, 0.171)), 0.03, ()),
             ),
@@ -64,7 +57,7 @@ def full(origin, label, text="t"):
             Curves("translator", "loss", ()),
         ),
         notes=(text,),
-    )
+    )  # fmt: skip
 
 
 def test_the_page_says_what_ran(tmp_path, label, read_page):

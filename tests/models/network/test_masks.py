@@ -8,7 +8,8 @@ import torch
 
 from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.geometry.run_length import RleMask
-from sim2cam.metrics.masks import evaluate_masks
+from sim2cam.metrics.instances import compute_shape_metrics
+from sim2cam.metrics.masks import match_masks
 from sim2cam.metrics.segmentation import count_pixel_confusions, evaluate_segmentation
 from sim2cam.models.inference.detector import load_detector, predict_samples
 from sim2cam.models.network.detector import DetectionMaps
@@ -92,7 +93,7 @@ def scored():
         }
         rng = np.random.default_rng(0)
         return (
-            evaluate_masks(data, predictions, masks, rng=rng, n_resamples=5),
+            compute_shape_metrics(match_masks(data, predictions, masks), rng=rng, n_resamples=5),
             evaluate_segmentation(
                 data, count_pixel_confusions(data, segments, masks), rng=rng, n_resamples=5
             ),
