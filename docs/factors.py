@@ -12,10 +12,16 @@ import sys
 from pathlib import Path
 
 from sim2cam.files import write_bytes
-from sim2cam.objects.kind import list_kinds
+from sim2cam.objects.kind import (
+    ContactFactors,
+    DropFactors,
+    FlatFactors,
+    TumblingFactors,
+    list_kinds,
+)
 from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.factor_groups import PER_VIEW_GROUPS, REQUIRED_GROUPS, SINGLETON_GROUPS
-from sim2cam.scene.parameters import Parameter
+from sim2cam.scene.parameters import Parameter, list_parameters
 
 PAGE = Path(__file__).with_name("factors.md")
 HEAD = """# Factors
@@ -39,7 +45,14 @@ def build_page() -> str:
     groups: dict[str, list[str]] = {}
     for name, parameters in Domain({}).parameters.items():
         heading = "table" if name.endswith("_surface") else name  # surfaces have the same factors
-        groups[heading] = [_format_row(parameter) for parameter in parameters.values()]
+        shared = _SHARED if name in list_kinds() or name == "object" else ()
+        groups[heading] = [_format_row(p) for p in parameters.values() if p.name not in shared]
+    drop = list_parameters(DropFactors)
+    for base, heading in _BASES.items():
+        rows = [
+            p for p in list_parameters(base).values() if base is DropFactors or p.name not in drop
+        ]
+        groups[heading] = [_format_row(parameter) for parameter in rows]
     parts = [HEAD]
     for name, rows in groups.items():
         table = ["| factor | values | default | meaning |", "|---|---|---|---|", *rows]
@@ -47,13 +60,28 @@ def build_page() -> str:
     return "\n".join(parts)
 
 
+_BASES: dict[type, str] = {
+    DropFactors: "Position, motion and mass",
+    TumblingFactors: "Rotation of solid objects",
+    FlatFactors: "Rotation of boards and cards",
+    ContactFactors: "Contact",
+}
+"""Factors that many kinds of objects share."""
+_SHARED = {name for base in _BASES for name in list_parameters(base)}
+
+
 def _describe_group(name: str) -> str:
+    if name in _BASES.values():
+        return "Shared by the groups of objects."
     if name == "table":
         return "Also `mat`, `wall` and every group that ends in `_surface`. Required."
     kinds = list_kinds()
     if name in kinds:
         others = ", ".join(f"`{name}_{suffix}`" for suffix in (*kinds[name].group_types, "surface"))
-        return f"Sampled for each of `layout.{name}_count` objects, with {others}."
+        return (
+            f"Sampled for each of `layout.{name}_count` objects, with {others} and the shared factors at the end "
+            "of this page."
+        )
     if name in PER_VIEW_GROUPS:
         return "Sampled for each camera." + (" Required." if name in REQUIRED_GROUPS else "")
     if name in SINGLETON_GROUPS:
