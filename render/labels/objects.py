@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sim2cam.data.sample import Keypoint, ObjectLabel, Occlusion
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.geometry.run_length import RleMask
-from sim2cam.render.gbuffer import decode_amodal_mask
+from sim2cam.render.gbuffer import assign_label_ids, decode_amodal_mask
 from sim2cam.render.labels.ground_truth import (
     ProjectedPoint,
     RenderedView,
@@ -21,7 +21,6 @@ from sim2cam.render.labels.ground_truth import (
     project_body_points,
 )
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.rasterizer import assign_label_ids
 from sim2cam.scene.shape import Asset, Board, MeshFile
 from sim2cam.scene.symmetry import get_keypoints
 

@@ -10,7 +10,7 @@ from sim2cam.errors import SpecError
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.objects.board import make_board_print
-from sim2cam.render.frame import shoot
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.shape import MARKER_COUNTS, Board
 
 INK = (0.02, 0.02, 0.02)
@@ -46,8 +46,8 @@ def picture(egl, make):
             lens=LENSES[lens],
         )
         scene = make.scene(body)
-        egl.load(scene)
-        frame = shoot(scene, camera, egl, ("ids", "keypoints"))
+        stage = Stage(scene, egl)
+        frame = stage.shoot(camera, ("ids", "keypoints"))
         decoded = cv2.imdecode(np.frombuffer(frame.image, np.uint8), cv2.IMREAD_GRAYSCALE)
         (label,) = frame.objects
         return decoded, label
