@@ -25,7 +25,7 @@ from sim2cam.data.channels import ChannelName
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 
 CHANNELS: tuple[ChannelName, ...] = ("depth", "ids", "parts", "normals", "coordinates")
 VIEWS = 8
@@ -46,7 +46,7 @@ def main(arguments: Arguments) -> None:
     """Measure memory; write and print the results."""
     recipe = load_recipe("dice")
     recipe = replace(recipe, render=replace(recipe.render, views=VIEWS, channels=CHANNELS))
-    facts = collect_environment(get_rasterizer().name, 1)
+    facts = collect_environment(get_renderer().name, 1)
     for curve in watch_memory(recipe, arguments.frames):
         sizes = [f"{width}x{height}" for width, height in SIZES_PX]
         write_json(arguments.out / "leak.json", {"environment": facts, "sizes": sizes, **curve})

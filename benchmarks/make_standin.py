@@ -24,10 +24,11 @@ from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.render.backends.mitsuba import PathTracer
 from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
-from sim2cam.render.frame import LABEL_CHANNELS, annotate
+from sim2cam.render.frame import annotate
+from sim2cam.render.gbuffer import LABEL_CHANNELS, convert_to_instance_ids
+from sim2cam.render.optics.shutter import render_ground_truth
 from sim2cam.render.optics.views import build_optics
-from sim2cam.render.optics.warp import warp_labels, warp_radiance
-from sim2cam.render.rasterizer import convert_to_instance_ids
+from sim2cam.render.optics.warp import warp_radiance
 from sim2cam.render.sensor.sensor import capture_image
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
@@ -103,10 +104,7 @@ def generate_scenes(
     while True:
         scene = simulate_scene(recipe, seed, index).scene
         camera = scene.cameras[0]
-        rasterizer.load(scene)
-        truth = warp_labels(
-            build_optics(camera), lambda view: rasterizer.render(view, LABEL_CHANNELS)
-        )
+        truth = render_ground_truth(scene, camera, rasterizer, LABEL_CHANNELS)
         ids = convert_to_instance_ids(scene, truth["bodies"])
         labels = annotate(scene, camera, ids, truth["cover"])
         if sum(is_clear(label) for label in labels) >= MIN_CLEAR_DICE:

@@ -34,7 +34,8 @@ from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.render.backends.mitsuba import MAX_PATH_DEPTH, PathTracer, load_mitsuba
-from sim2cam.render.rasterizer import PinholeView, get_rasterizer
+from sim2cam.render.gbuffer import PinholeView
+from sim2cam.render.renderer import get_renderer
 from sim2cam.scene.scene import Scene
 from sim2cam.surfaces.textures import encode_srgb
 
@@ -86,7 +87,7 @@ def main(arguments: Arguments) -> None:
         light: summarize([scene[light] for scene in scenes]) for light in (STRAIGHT, BOUNCING)
     }
     facts = {
-        "environment": collect_environment(get_rasterizer().name, 1)
+        "environment": collect_environment(get_renderer().name, 1)
         | {"mitsuba": load_mitsuba().__version__},
         "scenes": arguments.scenes,
         "size": "x".join(map(str, SIZE_PX)),
@@ -110,10 +111,10 @@ def render_scene(index: int, paths: int) -> dict[str, Renders]:
 def render_view(scene: Scene, segments: int, paths: int) -> Renders:
     """Render a scene with the rasterizer, and with paths of at most ``segments`` segments."""
     view = make_pinhole(scene)
-    get_rasterizer().load(scene)
     tracer = PathTracer(scene, max_depth=segments)
     first, second = (tracer.trace(view, samples_per_pixel=paths, seed=seed) for seed in (0, 1))
-    return Renders(get_rasterizer().render(view, {"radiance"})["radiance"], (first, second))
+    with get_renderer().open(scene) as stage:
+        return Renders(stage.render(view, {"radiance"})["radiance"], (first, second))
 
 
 def blacken_table(scene: Scene) -> Scene:

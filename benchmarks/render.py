@@ -47,7 +47,7 @@ from rendering.tabletop import SIDE_PX, Tabletop, export_tabletop, make_tabletop
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 
 RESULTS = Path(__file__).parent / "results"
 RECIPE, FULL = (Path(__file__).with_name(f"{name}.toml") for name in ("render", "render-full"))
@@ -150,7 +150,7 @@ def write_sheet(folder: Path, renderers: list[dict[str, Any]], out: Path) -> Non
 def describe_machine(arguments: Arguments) -> dict[str, Any]:
     """Return the environment and the numbers of repetitions."""
     counts = {key: value for key, value in asdict(arguments).items() if isinstance(value, int)}
-    facts = collect_environment(get_rasterizer().name, 1) | {"counts": counts}
+    facts = collect_environment(get_renderer().name, 1) | {"counts": counts}
     del facts["command"]  # contains local paths
     return facts
 

@@ -27,7 +27,7 @@ from settled.recipes import measure_recipe
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import RECIPES_FOLDER
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 
 RESULTS = Path(__file__).parent / "results"
 RECIPES = sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml"))
@@ -51,7 +51,7 @@ def main(arguments: Arguments) -> None:
     """Generate and check the samples of each recipe; write the results."""
     if unknown := set(arguments.recipes).difference(RECIPES):
         raise SystemExit(f"--recipes: unknown recipes: {', '.join(sorted(unknown))}.")
-    facts = collect_environment(get_rasterizer().name, arguments.workers)
+    facts = collect_environment(get_renderer().name, arguments.workers)
     for name in arguments.recipes:
         sheet = arguments.work / f"{name}.jpg"
         row = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)

@@ -31,9 +31,9 @@ def _own_cache(tmp_path_factory):
 @pytest.fixture(scope="session")
 def opengl():
     """Skips tests of what pybullet's TinyRenderer does not draw, where it is all there is."""
-    from sim2cam.render.rasterizer import get_rasterizer
+    from sim2cam.render.renderer import get_renderer
 
-    if get_rasterizer().name.startswith("tiny"):
+    if get_renderer().name.startswith("tiny"):
         pytest.skip("no OpenGL here")
 
 

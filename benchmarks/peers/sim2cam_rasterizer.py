@@ -16,7 +16,7 @@ from peers import measure
 from sim2cam import __version__
 from sim2cam.render.gbuffer import Channel
 from sim2cam.render.optics.views import build_optics
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
 from sim2cam.surfaces.textures import encode_srgb
@@ -39,7 +39,7 @@ def main() -> None:
     scenes = [Scene.from_json(line) for line in lines]
     view = build_optics(scenes[0].cameras[0]).pinhole
     assert view is not None
-    rasterizer = get_rasterizer()
+    rasterizer = get_renderer().rasterizer
     all_channels = rasterizer.channels
 
     def time_channels(
@@ -49,20 +49,20 @@ def main() -> None:
         scenes_to_render: list[Scene] = scenes,
     ) -> measure.Timing:
         def frame(number: int) -> Any:
-            rasterizer.load(scenes_to_render[number % len(scenes_to_render)])
-            return rasterizer.render(view, channels & all_channels, samples=samples)
+            scene = scenes_to_render[number % len(scenes_to_render)]
+            rasterizer.release()
+            return rasterizer.render(scene, view, channels & all_channels, samples=samples)
 
         return measure.time_frames(what, frame, arguments)
 
     def prepare(number: int) -> None:
-        rasterizer.load(scenes[number % len(scenes)])
-        rasterizer.render(
-            replace(view, width=16, height=16), {"radiance"}
-        )  # renders the shadow maps
+        scene = scenes[number % len(scenes)]
+        rasterizer.release()
+        rasterizer.render(scene, replace(view, width=16, height=16), {"radiance"})  # with shadows
 
     sunlit = [use_one_hard_light(scene) for scene in scenes]
     prepare(0)
-    buffers = rasterizer.render(view, all_channels, samples=4)
+    buffers = rasterizer.render(scenes[0], view, all_channels)
     before = measure.resident_mb()
     timings = [
         time_channels("RGB, depth", RGB_DEPTH),
@@ -74,7 +74,9 @@ def main() -> None:
         measure.time_frames("shadow maps", prepare, arguments),
         *_time_outputs(
             prepare,
-            lambda channels: rasterizer.render(view, channels, samples=1),
+            lambda number, channels: rasterizer.render(
+                scenes[number % len(scenes)], view, channels, samples=1
+            ),
             all_channels,
             arguments,
         ),
@@ -95,23 +97,25 @@ def use_one_hard_light(scene: Scene) -> Scene:
 
 def _time_outputs(
     prepare: Callable[[int], None],
-    render: Callable[[frozenset[Channel]], Any],
+    render: Callable[[int, frozenset[Channel]], Any],
     all_channels: frozenset[Channel],
     arguments: measure.Arguments,
 ) -> list[measure.Timing]:
     """Return the time that each output adds, frame by frame.
 
     Args:
+        prepare: loads a frame.
+        render: renders channels of a frame.
         all_channels: all channels.
     """
     outputs = {name: channels for name, channels in OUTPUTS.items() if channels & all_channels}
     timings = {name: measure.Timing(f"channel: {name}", [], []) for name in outputs}
     for frame in range(arguments.frames):
         prepare(frame)
-        render(all_channels)
-        complete = measure.time_call(partial(render, all_channels))
+        render(frame, all_channels)
+        complete = measure.time_call(partial(render, frame, all_channels))
         for name, channels in outputs.items():
-            partial_render = measure.time_call(partial(render, all_channels - channels))
+            partial_render = measure.time_call(partial(render, frame, all_channels - channels))
             timings[name].cpu_ms.append(complete[0] - partial_render[0])
             timings[name].wall_ms.append(complete[1] - partial_render[1])
     return list(timings.values())

@@ -16,12 +16,11 @@ import numpy as np
 from rendering.spread import Clock, compute_spread
 from rendering.steps import simulate_scene
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.render.backends.opengl.context import open_context
+from sim2cam.render.backends.opengl.context import GLProgram, open_context
 from sim2cam.render.backends.opengl.framebuffers import Attachment, RenderTargets
-from sim2cam.render.backends.opengl.program import GLProgram
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.optics.views import build_optics
 from sim2cam.render.optics.warp import LABEL_OVERSAMPLING
-from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.camera import Camera
 
 ENCODINGS = ("encode RGB (JPEG)", "encode depth (PNG)", "encode ids (PNG)")

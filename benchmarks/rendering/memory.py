@@ -13,8 +13,7 @@ from peers.measure import resident_mb
 
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
-from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 
 SIZES_PX = ((160, 120), (96, 128), (200, 150), (128, 96))
 """Image sizes, cycled from scene to scene."""
@@ -36,15 +35,15 @@ def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
         width, height = SIZES_PX[index % len(SIZES_PX)]
         sized = replace(recipe, render=replace(recipe.render, width=width, height=height))
         scene = simulate_scene(sized, 0, index).scene
-        get_rasterizer().load(scene)
-        for camera in scene.cameras:
-            shoot(scene, camera, get_rasterizer(), recipe.render.channels)
-            frame += 1
-            if frame % interval == 0 or frame == frames:
-                curve.append((frame, resident_mb()))
-                yield {"scenes": index + 1, "memory_mb": curve, **compute_growth(curve)}
-            if frame == frames:
-                return
+        with get_renderer().open(scene) as stage:
+            for camera in scene.cameras:
+                stage.shoot(camera, recipe.render.channels)
+                frame += 1
+                if frame % interval == 0 or frame == frames:
+                    curve.append((frame, resident_mb()))
+                    yield {"scenes": index + 1, "memory_mb": curve, **compute_growth(curve)}
+                if frame == frames:
+                    return
 
 
 def compute_growth(curve: list[tuple[int, float]]) -> dict[str, float]:

@@ -19,12 +19,18 @@ from sim2cam.data.writer import NewSample, write_shard
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
-from sim2cam.render.frame import LABEL_CHANNELS, annotate
-from sim2cam.render.gbuffer import Channel, GBuffer
+from sim2cam.render.frame import annotate
+from sim2cam.render.gbuffer import (
+    LABEL_CHANNELS,
+    Channel,
+    GBuffer,
+    PinholeView,
+    convert_to_instance_ids,
+)
 from sim2cam.render.optics.views import build_optics, find_unprojectable_corner
 from sim2cam.render.optics.warp import warp_labels, warp_radiance
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.render.rasterizer import PinholeView, convert_to_instance_ids, get_rasterizer
+from sim2cam.render.renderer import get_renderer
 from sim2cam.render.sensor.sensor import develop
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
@@ -114,13 +120,12 @@ def _time_loading(scene: Scene, clock: Clock) -> None:
     """Load a scene twice: only the shadow maps are computed again."""
     view = PinholeView(scene.cameras[0].pose, 16, 16, 16.0, 7.5, 7.5)
     for step in ("first load", "shadow maps"):
-        with clock(step):
-            get_rasterizer().load(scene)
-            get_rasterizer().render(view, {"radiance"})  # renders the shadow maps and synchronizes
+        with clock(step), get_renderer().open(scene) as stage:
+            stage.render(view, {"radiance"})  # renders the shadow maps and synchronizes
 
 
 def _time_sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSample:
-    """Render a camera's image with the stages of ``shoot`` and return its sample."""
+    """Render a camera's image with the stages of ``Stage.shoot`` and return its sample."""
     with clock("lens: maps"):
         optics = build_optics(camera)
     rendered: dict[PinholeView, GBuffer] = {}
@@ -128,7 +133,7 @@ def _time_sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> New
     def rasterize(view: PinholeView, channels: Collection[Channel], step: str) -> GBuffer:
         if view not in rendered:
             with clock(step):
-                rendered[view] = get_rasterizer().render(view, channels)
+                rendered[view] = get_renderer().rasterizer.render(scene, view, channels)
         return rendered[view]
 
     def rasterize_color(view: PinholeView) -> NDArray[np.float32]:

@@ -1,10 +1,12 @@
-"""Path-traced radiance by Mitsuba 3, as the reference for the rasterizers."""
+"""Path-traced radiance by Mitsuba 3: the reference for the rasterizers, and a backend."""
 
 from __future__ import annotations
 
 import importlib
 import math
 import os
+import zlib
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,9 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
 from sim2cam.render.backends.emitters import build_emitters
+from sim2cam.render.gbuffer import Channel, GBuffer, PinholeView, Rasterizer
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import TextureSet, build_texture_set
-from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.material import Material
 from sim2cam.scene.scene import Body, Scene
 
@@ -22,6 +24,9 @@ Floats = NDArray[np.float32]
 
 MAX_PATH_DEPTH = 5
 """Maximum number of path segments from the camera to a light; 2 is direct light only."""
+
+SAMPLES_PER_PIXEL = 64
+"""Default number of paths per pixel of the backend."""
 
 LLVM_VARIABLE = "DRJIT_LIBLLVM_PATH"
 """Environment variable with the path of the LLVM library, for vectorized tracing."""
@@ -71,6 +76,61 @@ class PathTracer:
         sensor = self._mi.load_dict(_make_sensor(self._mi, view))
         image = self._mi.render(self._scene, sensor=sensor, spp=samples_per_pixel, seed=seed)
         return np.array(image, np.float32)[..., :3]
+
+
+class PathTracedRasterizer(Rasterizer):
+    """Radiance by Mitsuba, all other channels by a rasterizer.
+
+    Mitsuba samples its channels at random positions in the pixel and has no amodal channel.
+
+    Args:
+        label_rasterizer: rasterizer of all channels but the radiance.
+        samples_per_pixel: number of paths per pixel.
+
+    Raises:
+        BackendError: Mitsuba is not installed.
+    """
+
+    def __init__(
+        self, label_rasterizer: Rasterizer, *, samples_per_pixel: int = SAMPLES_PER_PIXEL
+    ) -> None:
+        module = load_mitsuba()
+        self._version = f"{module.__version__} {module.variant()}"
+        self._label_rasterizer = label_rasterizer
+        self._samples_per_pixel = samples_per_pixel
+        self._tracer: PathTracer | None = None
+
+    @property
+    def name(self) -> str:
+        """Backend, and the rasterizer of the labels."""
+        return f"mitsuba: {self._version}, {self._samples_per_pixel} paths a pixel; labels by {self._label_rasterizer.name}"
+
+    @property
+    def channels(self) -> frozenset[Channel]:
+        """Channels of the rasterizer, and the radiance."""
+        return self._label_rasterizer.channels | {"radiance"}
+
+    def _load(self, scene: Scene) -> None:
+        self._label_rasterizer.load(scene)
+        self._tracer = PathTracer(scene)
+        self._scene_hash = zlib.crc32(scene.to_json().encode())
+
+    def _release(self) -> None:
+        self._label_rasterizer.release()
+        self._tracer = None
+
+    def _render(
+        self, scene: Scene, view: PinholeView, channels: Collection[Channel], _samples: int
+    ) -> GBuffer:
+        gbuffer = dict(self._label_rasterizer.render(scene, view, set(channels) - {"radiance"}))
+        if "radiance" in channels:
+            assert self._tracer is not None
+            # a seed per view: a noise pattern shared by all images could be learned
+            seed = zlib.crc32(repr(view).encode(), self._scene_hash)
+            gbuffer["radiance"] = self._tracer.trace(
+                view, samples_per_pixel=self._samples_per_pixel, seed=seed
+            )
+        return gbuffer
 
 
 def load_mitsuba() -> Any:

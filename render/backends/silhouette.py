@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.surfaces.mesh import Mesh
 
 PixelWindow = tuple[slice, slice]

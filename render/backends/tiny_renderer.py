@@ -20,18 +20,20 @@ from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.objects.primitives import Ground
 from sim2cam.objects.solid import Solid
 from sim2cam.render.backends.silhouette import rasterize_silhouette
-from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
+from sim2cam.render.gbuffer import (
+    BITS_PER_WORD,
+    Channel,
+    GBuffer,
+    PinholeView,
+    Rasterizer,
+    assign_label_ids,
+    count_amodal_words,
+)
 from sim2cam.render.lighting.beams import Beam, find_ground_color, fit_shadow_view, make_beams
 from sim2cam.render.lighting.shading import Lighting, ShadowMap, SurfacePoints, shade
 from sim2cam.render.meshes.ground_plane import GroundPlane
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import TextureSet, build_texture_set
-from sim2cam.render.rasterizer import (
-    PinholeView,
-    assign_label_ids,
-    check_channels,
-    count_amodal_words,
-)
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.surfaces.finish import has_relief_or_wear
 
@@ -59,7 +61,7 @@ class _TinyBuffers:
     body_index: NDArray[np.int32]
 
 
-class TinyRasterizer:
+class TinyRasterizer(Rasterizer):
     """Rasterizer on the CPU, with pybullet and numpy only.
 
     Raises:
@@ -87,12 +89,8 @@ class TinyRasterizer:
         """All channels but normals and parts, which pybullet does not provide."""
         return frozenset({"radiance", "depth_m", "bodies", "cover"})
 
-    def load(self, scene: Scene) -> None:
-        """Load a settled scene and render its shadow maps.
-
-        Raises:
-            BackendError: the scene has an environment map, or a body has relief or wear.
-        """
+    def _load(self, scene: Scene) -> None:
+        """Load a scene and render its shadow maps."""
         for body in scene.bodies:
             if has_relief_or_wear(body.material):
                 raise BackendError(
@@ -104,8 +102,6 @@ class TinyRasterizer:
                 f"the rasterizer '{self.name}' does not support environment maps. Use OpenGL "
                 "(SIM2CAM_BACKEND=egl), or leave out [domain.sky]."
             )
-        if self._client >= 0:  # Bullet frees textures only with their client
-            self._bullet.disconnect(physicsClientId=self._client)
         self._client = self._bullet.connect(self._bullet.DIRECT)
         if self._client < 0:
             raise BackendError(
@@ -124,11 +120,15 @@ class TinyRasterizer:
             if isinstance(body.asset, Ground)
         ]
 
-    def render(
-        self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
+    def _release(self) -> None:
+        if self._client >= 0:  # Bullet frees textures only with their client
+            self._bullet.disconnect(physicsClientId=self._client)
+            self._client = -1
+
+    def _render(
+        self, scene: Scene, view: PinholeView, channels: Collection[Channel], _samples: int
     ) -> GBuffer:
-        """Render channels of a view; see ``Rasterizer``. The radiance always has four samples."""
-        check_channels(self.name, channels, self.channels)
+        """Render channels of a view. The radiance has four samples per pixel."""
         gbuffer: dict[Channel, NDArray[Any]] = {}
         if "radiance" in channels:
             gbuffer["radiance"] = self._render_radiance(view)

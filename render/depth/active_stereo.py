@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.depth.infrared import DepthCameraInput, compute_ray_lengths
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.labels.disparity import convert_depth_disparity, warp_to_right_view
-from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.depth_camera import ActiveStereo
 
 Floats = NDArray[np.float32]

@@ -15,9 +15,8 @@ from sim2cam.render.depth.infrared import (
 )
 from sim2cam.render.depth.structured_light import measure_structured_light
 from sim2cam.render.depth.time_of_flight import measure_time_of_flight
-from sim2cam.render.gbuffer import Channel
+from sim2cam.render.gbuffer import Channel, PinholeView, Rasterizer
 from sim2cam.render.optics.views import build_optics
-from sim2cam.render.rasterizer import PinholeView, Rasterizer
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.depth_camera import (
     UINT16_MAX,
@@ -42,7 +41,7 @@ def render_sensor_depth(scene: Scene, camera: Camera, rasterizer: Rasterizer) ->
     Args:
         scene: settled scene.
         camera: one of its cameras.
-        rasterizer: rasterizer that has loaded the scene; the scene is loaded again afterwards.
+        rasterizer: rasterizer to render with.
 
     Raises:
         UsageError: the camera has no depth camera.
@@ -73,11 +72,7 @@ def render_sensor_depth(scene: Scene, camera: Camera, rasterizer: Rasterizer) ->
 def _measure_view(
     scene: Scene, view: PinholeView, camera: AnyDepthCamera, rasterizer: Rasterizer
 ) -> Floats:
-    rasterizer.load(replace_lights_by_lamp(scene, view))
-    try:
-        gbuffer = rasterizer.render(view, _INPUT_CHANNELS)
-    finally:
-        rasterizer.load(scene)
+    gbuffer = rasterizer.render(replace_lights_by_lamp(scene, view), view, _INPUT_CHANNELS)
     inputs = DepthCameraInput(
         gbuffer["depth_m"], compute_returned_light(gbuffer["radiance"]), gbuffer["normals"]
     )
@@ -102,8 +97,3 @@ def to_uint16(depth_m: Floats, depth_unit_m: float) -> NDArray[np.uint16]:
     """Convert depths (h, w) to whole units; 0, no reading, beyond 16 bits."""
     units = np.rint(depth_m / np.float64(depth_unit_m))
     return np.where(units <= UINT16_MAX, units, 0).astype(np.uint16)
-
-
-def from_uint16(units: NDArray[np.uint16], depth_unit_m: float) -> Floats:
-    """Convert units (h, w) to metres; inverse of ``to_uint16`` up to half a unit."""
-    return (units * np.float64(depth_unit_m)).astype(np.float32)

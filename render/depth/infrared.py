@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import UsageError
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.scene.light import Environment, PointLight
 from sim2cam.scene.scene import Scene
 
@@ -51,24 +51,6 @@ def compute_returned_light(radiance: Floats) -> Floats:
     to infrared, while carbon black is not.
     """
     return np.asarray(radiance.max(axis=-1), dtype=np.float32)
-
-
-def compute_lambertian_return(
-    view: PinholeView, depth_m: Floats, reflectance: Floats, normals: Floats | None = None
-) -> Floats:
-    """Return the returned light (h, w) of matt surfaces, by Lambert's and the inverse-square law.
-
-    Args:
-        view: view of the camera.
-        depth_m: (h, w), 0 for the background.
-        reflectance: (h, w), 0 to 1.
-        normals: (h, w, 3) unit vectors in the camera frame; None if all surfaces face the camera.
-    """
-    inputs = DepthCameraInput(depth_m, reflectance, normals)
-    distance = np.where(depth_m > 0, depth_m * compute_ray_lengths(view), np.inf)
-    return np.asarray(
-        reflectance * compute_incidence_cosines(view, inputs) / distance**2, dtype=np.float32
-    )
 
 
 def compute_ray_lengths(view: PinholeView) -> Floats:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.depth.infrared import DepthCameraInput, compute_incidence_cosines
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.labels.disparity import convert_depth_disparity, find_occluded_pixels
-from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.depth_camera import StructuredLight
 
 Floats = NDArray[np.float32]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.depth.infrared import DepthCameraInput, compute_ray_lengths
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.scene.depth_camera import SPEED_OF_LIGHT_M_S, TimeOfFlight
 
 Floats = NDArray[np.float32]

@@ -8,16 +8,22 @@ shutter, the time is that of the pixel's row.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.gbuffer import BITS_PER_WORD, GBuffer
+from sim2cam.data.channels import FLOW_OCCLUDED, FLOW_VISIBLE, ChannelName
+from sim2cam.data.tracks import PointTracks
+from sim2cam.render.gbuffer import BITS_PER_WORD, GBuffer, assign_label_ids
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
 Floats = NDArray[np.float64]
+
+FLOW_CHANNELS: tuple[ChannelName, ...] = ("flow_backward", "flow_forward")
+"""Optical flow to the previous and to the next frame."""
 
 _OCCLUSION_DEPTH_FRACTION = (
     0.005  # of the depth: points farther behind the visible surface are occluded
@@ -108,6 +114,19 @@ def compute_flow(source: RenderedView, target: RenderedView) -> Flow:
     return Flow(offset, visible)
 
 
+def compute_flow_channel(source: RenderedView, target: RenderedView) -> NDArray[np.float32]:
+    """Return the optical flow between two views as a channel.
+
+    Returns:
+        (h, w, 3): offset to the right and down in pixels, and the visibility state; 0 without flow.
+    """
+    flow = compute_flow(source, target)
+    is_valid = (source.gbuffer["bodies"] > 0) & np.isfinite(flow.offset_px).all(axis=-1)
+    state = np.where(flow.visible, FLOW_VISIBLE, FLOW_OCCLUDED)
+    channel = np.concatenate([flow.offset_px, state[..., None]], axis=-1)
+    return np.where(is_valid[..., None], channel, 0).astype(np.float32)
+
+
 def project_body_points(
     points_m: Floats, body: str, view: RenderedView
 ) -> tuple[ProjectedPoint, ...]:
@@ -125,6 +144,29 @@ def project_body_points(
     return tuple(
         ProjectedPoint((float(x), float(y)), bool(is_visible))
         for (x, y), is_visible in zip(pixels, visible, strict=True)
+    )
+
+
+def track_labelled_points(
+    points_m: Mapping[str, NDArray[np.float64]], view: RenderedView
+) -> PointTracks:
+    """Return the pixels and visibility of points of labelled bodies.
+
+    Args:
+        points_m: name of a body to its points (n, 3), in the frame of the body.
+        view: rendered view of the scene.
+    """
+    label_ids = assign_label_ids(view.scene)
+    tracked = [
+        point
+        for name, body_points in points_m.items()
+        for point in project_body_points(body_points, name, view)
+    ]
+    return PointTracks(
+        np.repeat([label_ids[name] for name in points_m], [len(p) for p in points_m.values()]),
+        np.concatenate(list(points_m.values())),
+        np.array([point.pixel for point in tracked]),
+        np.array([point.visible for point in tracked]),
     )
 
 

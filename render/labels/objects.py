@@ -14,7 +14,7 @@ from sim2cam.data.sample import Keypoint, ObjectLabel, Occlusion
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.objects.solid import Solid
-from sim2cam.render.gbuffer import decode_amodal_mask
+from sim2cam.render.gbuffer import assign_label_ids, decode_amodal_mask
 from sim2cam.render.labels.ground_truth import (
     ProjectedPoint,
     RenderedView,
@@ -22,7 +22,6 @@ from sim2cam.render.labels.ground_truth import (
     project_body_points,
 )
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.rasterizer import assign_label_ids
 from sim2cam.scene.shape import MeshFile, Shape
 
 ObjectLabels = Sequence[ObjectLabel]

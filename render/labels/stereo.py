@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.data.channels import ChannelName
 from sim2cam.errors import LensError, UsageError
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, vec3
@@ -17,20 +19,6 @@ from sim2cam.scene.camera import Camera
 from sim2cam.scene.lens_effects import LensEffects
 from sim2cam.scene.sensor import Sensor
 from sim2cam.seeds import derive_seed
-
-
-@dataclass(frozen=True)
-class StereoGroundTruth:
-    """Stereo ground truth of the left image.
-
-    Attributes:
-        disparity: (h, w) float32, pixels to the left; 0 for the background.
-        shared: (h, w) uint16, 1 where the right camera sees the point, 0 where it is occluded or
-            outside the image.
-    """
-
-    disparity: NDArray[np.float32]
-    shared: NDArray[np.uint16]
 
 
 def make_right_camera(camera: Camera) -> Camera:
@@ -77,12 +65,14 @@ def _offset_twist(twist: Twist, offset_m: NDArray[np.float64]) -> Twist:
     return replace(twist, velocity_m_s=vec3(np.add(twist.velocity_m_s, tangential)))
 
 
-def compute_stereo_ground_truth(left: RenderedView, right: RenderedView) -> StereoGroundTruth:
-    """Return disparity and shared visibility of the left image.
+def compute_stereo_channels(
+    left: RenderedView, right: RenderedView
+) -> dict[ChannelName, NDArray[Any]]:
+    """Return the stereo channels of the left image.
 
-    Args:
-        left: view of the left camera.
-        right: view of the right camera.
+    Returns:
+        ``disparity`` (h, w) float32, pixels to the left, 0 for the background; ``shared`` (h, w)
+        uint16, 1 where the right camera sees the point.
 
     Raises:
         LensError: the lens is not a pinhole, so points do not move along rows.
@@ -93,7 +83,8 @@ def compute_stereo_ground_truth(left: RenderedView, right: RenderedView) -> Ster
             "disparity needs a pinhole lens with fx = fy, so that points move along rows. "
             "Set the coefficients of [domain.lens] to 0."
         )
-    return StereoGroundTruth(
-        convert_depth_disparity(left.gbuffer["depth_m"], view.focal_px, left.camera.baseline_m),
-        compute_flow(left, right).visible.astype(np.uint16),
-    )
+    depth_m, baseline_m = left.gbuffer["depth_m"], left.camera.baseline_m
+    return {
+        "disparity": convert_depth_disparity(depth_m, view.focal_px, baseline_m),
+        "shared": compute_flow(left, right).visible.astype(np.uint16),
+    }

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.lighting.beams import (
     Beam,
     compute_falloff,
@@ -22,7 +23,6 @@ from sim2cam.render.lighting.beams import (
     count_beams_per_lamp,
 )
 from sim2cam.render.lighting.microfacets import compute_smith_masking, interpolate_split_sum
-from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment
 
 Floats = NDArray[np.float32]

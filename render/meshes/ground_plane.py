@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.meshes.texture_set import TextureSet
-from sim2cam.render.rasterizer import PinholeView
 
 Floats = NDArray[np.float32]
 

@@ -1,4 +1,4 @@
-"""Lens effects other than distortion: defocus, droplets, dirt, lateral colour, blur, glare.
+"""Haze, and lens effects other than distortion: defocus, droplets, dirt, lateral colour, blur, glare.
 
 Each function maps linear light (h, w, 3) to linear light.
 """
@@ -14,8 +14,10 @@ from scipy.ndimage import affine_transform
 
 from sim2cam.geometry.lens import Lens
 from sim2cam.render.optics.defocus import apply_defocus, compute_blur_radius
+from sim2cam.render.optics.views import compute_pixel_rays
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.lens_effects import Dirt, Droplets, FieldBlur, Glare, LateralColor
+from sim2cam.scene.light import Haze
 from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float32]
@@ -31,6 +33,48 @@ _DIRT_SCATTER_FRACTION = 0.5  # of the light that dirt blocks
 _DROPLET_ZOOM = 4.0  # a droplet shows an area this many times as wide
 _DROPLET_BLUR = 0.25  # of its radius; droplets are far out of focus
 _DROPLET_RIM = 0.3  # of its radius, over which its rim fades
+
+
+def apply_optics(radiance: Floats, depth_m: Floats, camera: Camera, haze: Haze | None) -> Floats:
+    """Return the radiance (h, w, 3) at the sensor, after haze and lens effects.
+
+    Args:
+        radiance: (h, w, 3) linear RGB without haze, after distortion.
+        depth_m: (h, w) depth; 0 for the background, at infinity.
+        camera: camera with the lens.
+        haze: haze of the air; None for clear air.
+    """
+    if haze is not None:
+        radiance = apply_haze(radiance, haze, camera, depth_m)
+    return apply_lens_effects(radiance, camera, depth_m)
+
+
+def apply_haze(radiance: Floats, haze: Haze, camera: Camera, depth_m: Floats) -> Floats:
+    """Attenuate the radiance (h, w, 3) and add airlight.
+
+    Extinction follows Beer's law, and airlight Koschmieder's (Narasimhan and Nayar 2002, "Vision
+    and the atmosphere"). Mixed pixels at edges take the distance at their centre.
+
+    Args:
+        radiance: (h, w, 3) linear RGB, after the lens.
+        haze: extinction and airlight.
+        camera: camera with the lens.
+        depth_m: (h, w) depth; 0 for the background, at infinity.
+    """
+    if haze.extinction_per_m == 0:
+        return radiance  # also for the background, where the exponent is not defined
+    transmission = np.exp(-haze.extinction_per_m * compute_distances_m(camera, depth_m))[..., None]
+    airlight = np.array(haze.airlight, np.float32)
+    return np.asarray(radiance * transmission + airlight * (1 - transmission), np.float32)
+
+
+def compute_distances_m(camera: Camera, depth_m: Floats) -> Floats:
+    """Return the distance (h, w) to the visible surface, infinite for the background."""
+    depth_or_inf = np.where(depth_m > 0, depth_m, np.inf)
+    if camera.lens.depth_along == "ray":
+        return np.asarray(depth_or_inf, np.float32)
+    cosines = compute_pixel_rays(camera.lens, camera.width, camera.height)[2]
+    return np.asarray(depth_or_inf / cosines, np.float32)
 
 
 def apply_lens_effects(radiance: Floats, camera: Camera, depth_m: Floats) -> Floats:

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.motion import ZERO_TWIST
-from sim2cam.render.gbuffer import Channel, GBuffer
+from sim2cam.render.gbuffer import Channel, GBuffer, Rasterizer
 from sim2cam.render.labels.ground_truth import RenderedView, compute_flow
 from sim2cam.render.optics.views import Optics, build_optics
 from sim2cam.render.optics.warp import warp_labels, warp_radiance
-from sim2cam.render.rasterizer import PinholeView, Rasterizer
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
@@ -69,7 +68,7 @@ class _TimeSlice:
 
 @dataclass(frozen=True, eq=False)
 class _RenderContext:
-    """A scene loaded in a rasterizer, and a camera with its optics."""
+    """A scene, and a camera with its optics."""
 
     scene: Scene
     camera: Camera
@@ -80,30 +79,27 @@ class _RenderContext:
         """Return whether any body moves."""
         return any(body.get_motion().twist != ZERO_TWIST for body in self.scene.bodies)
 
-    def advance_to(self, time_slice: _TimeSlice, *, is_sliced: bool) -> Optics:
-        """Advance scene and camera to a slice and return the optics of its rows."""
-        if not is_sliced:
-            return self.optics
+    def advance_to(self, time_slice: _TimeSlice) -> _RenderContext:
+        """Return scene and optics of the rows of a slice, at its time."""
+        scene = self.scene
         if self.has_moving_bodies():
-            self.rasterizer.load(self.scene.advance(time_slice.offset_s))
+            scene = scene.advance(time_slice.offset_s)
         optics = self.optics.with_pose(self.camera.advance(time_slice.offset_s).pose)
-        return optics.crop_rows(time_slice.start_row, time_slice.stop_row)
+        rows = optics.crop_rows(time_slice.start_row, time_slice.stop_row)
+        return replace(self, scene=scene, optics=rows)
 
-    def rewind(self) -> None:
-        """Load the scene at mid-exposure again."""
-        if self.has_moving_bodies():
-            self.rasterizer.load(self.scene)
-
-    def render_labels(self, optics: Optics, channels: Collection[Channel]) -> GBuffer:
+    def render_labels(self, channels: Collection[Channel]) -> GBuffer:
         """Render label channels."""
-        return warp_labels(optics, lambda view: self.rasterizer.render(view, channels))
+        return warp_labels(
+            self.optics, lambda view: self.rasterizer.render(self.scene, view, channels)
+        )
 
-    def render_radiance(self, optics: Optics) -> NDArray[np.float32]:
+    def render_radiance(self) -> NDArray[np.float32]:
         """Render the radiance (h, w, 3)."""
-        return warp_radiance(optics, self._render_view_radiance)
-
-    def _render_view_radiance(self, view: PinholeView) -> NDArray[np.float32]:
-        return np.asarray(self.rasterizer.render(view, {"radiance"})["radiance"])
+        return warp_radiance(
+            self.optics,
+            lambda view: self.rasterizer.render(self.scene, view, {"radiance"})["radiance"],
+        )
 
 
 def expose(
@@ -119,7 +115,7 @@ def expose(
     Args:
         scene: scene with poses and velocities at mid-exposure.
         camera: camera to render.
-        rasterizer: rasterizer that has loaded the scene, which stays loaded.
+        rasterizer: rasterizer to render with.
         channels: label channels, including ``bodies`` and ``depth_m``.
         with_coverage: whether to measure the coverage of pixels; otherwise it is 1.
 
@@ -160,10 +156,8 @@ def _add_flicker(
     flicker_context = replace(
         context, scene=replace(context.scene, bodies=unlit_bodies, environment=flickering)
     )
-    flicker_context.rasterizer.load(flicker_context.scene)
     no_bodies = np.zeros((camera.height, camera.width), np.uint32)
     flicker_radiance, _ = _accumulate_slices(flicker_context, time_slices, no_bodies, False)
-    context.rasterizer.load(context.scene)
     return np.asarray(radiance + flicker_radiance * levels[:, None, None], np.float32)
 
 
@@ -181,13 +175,8 @@ def _render_bands(
     context: _RenderContext, bands: list[_TimeSlice], channels: Collection[Channel]
 ) -> GBuffer:
     """Render label channels (h, ...) band by band."""
-    is_sliced = len(bands) > 1
-    parts = [
-        context.render_labels(context.advance_to(band, is_sliced=is_sliced), channels)
-        for band in bands
-    ]
-    if is_sliced:
-        context.rewind()
+    moments = [context.advance_to(band) for band in bands] if len(bands) > 1 else [context]
+    parts = [moment.render_labels(channels) for moment in moments]
     return {channel: np.concatenate([part[channel] for part in parts]) for channel in parts[0]}
 
 
@@ -200,18 +189,14 @@ def _accumulate_slices(
     """Return the radiance (h, w, 3), and the share (h, w) of time in which pixels show ``body_ids``."""
     radiance = np.zeros((*body_ids.shape, 3), np.float32)
     coverage = np.full(body_ids.shape, 0 if with_coverage else 1, np.float32)
-    is_sliced = len(time_slices) > 1
     for time_slice in time_slices:
-        optics = context.advance_to(time_slice, is_sliced=is_sliced)
+        moment = context.advance_to(time_slice) if len(time_slices) > 1 else context
         rows = slice(time_slice.start_row, time_slice.stop_row)
-        radiance[rows] += time_slice.row_weights[:, None, None] * context.render_radiance(optics)
+        radiance[rows] += time_slice.row_weights[:, None, None] * moment.render_radiance()
         if with_coverage:
-            is_same_body = (
-                context.render_labels(optics, {"bodies", "depth_m"})["bodies"] == body_ids[rows]
-            )
+            bodies = moment.render_labels({"bodies", "depth_m"})["bodies"]
+            is_same_body = bodies == body_ids[rows]
             coverage[rows] += time_slice.row_weights[:, None] * is_same_body
-    if is_sliced:
-        context.rewind()
     return radiance, np.where(body_ids > 0, np.minimum(coverage, 1), np.float32(0))
 
 
@@ -267,7 +252,7 @@ def _estimate_max_speed_px_s(context: _RenderContext) -> float:
         context.has_moving_bodies() or camera.get_motion().twist != ZERO_TWIST
     ):
         return 0.0
-    gbuffer = context.render_labels(context.optics, {"bodies", "depth_m"})
+    gbuffer = context.render_labels({"bodies", "depth_m"})
     bodies = np.zeros_like(gbuffer["bodies"])
     bodies[::_MOTION_STRIDE, ::_MOTION_STRIDE] = gbuffer["bodies"][
         ::_MOTION_STRIDE, ::_MOTION_STRIDE

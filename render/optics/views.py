@@ -22,7 +22,7 @@ from sim2cam.errors import LensError
 from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.perspective import Perspective
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 

@@ -15,9 +15,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.gbuffer import GBuffer
+from sim2cam.render.gbuffer import GBuffer, PinholeView
 from sim2cam.render.optics.views import Float32Array, Optics, ViewPatch
-from sim2cam.render.rasterizer import PinholeView
 
 LABEL_OVERSAMPLING = 2
 """Resolution factor of label views over radiance views."""

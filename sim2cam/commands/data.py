@@ -73,7 +73,7 @@ class Render:
         """Render the dataset."""
         from sim2cam.pipeline.generation import estimate_cost, find_unknown_instances, generate
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.render.rasterizer import get_rasterizer
+        from sim2cam.render.renderer import get_renderer
 
         check_numbers(seed=self.seed, workers=self.workers)
         self._check_preview_flags() if self.preview else self._require_output()
@@ -88,7 +88,7 @@ class Render:
         recipe = _replace_checked(recipe, render=render)
         change = parse_intervention(self.resample, self.settings)
         console = self.output.make_console()
-        console.info(f"renderer: {get_rasterizer().name}")
+        console.info(f"renderer: {get_renderer().name}")
         if self.preview:
             self._write_preview(recipe, change)
             return

@@ -46,10 +46,10 @@ class Demo:
         from sim2cam.commands.pages import write_demo_page
         from sim2cam.commands.tables import format_scores
         from sim2cam.experiments.demo import run_demo
-        from sim2cam.render.rasterizer import get_rasterizer
+        from sim2cam.render.renderer import get_renderer
 
         console = self.output.make_console()
-        console.info(f"renderer: {get_rasterizer().name}")
+        console.info(f"renderer: {get_renderer().name}")
         result = run_demo(
             self.out,
             self.captures,

@@ -39,7 +39,7 @@ from sim2cam.pipeline.translation import (
     read_certificate,
     train_network,
 )
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 
 RECIPE = "dice-demo"
 PLAIN_RECIPE = "dice-fixed"
@@ -191,7 +191,7 @@ def read_demo_captures(path: Path | None, *, skip_invalid: bool = False) -> Real
 
 def _select_image_counts() -> tuple[int, int]:
     """Return the number of randomized and of plain renders."""
-    is_tiny = get_rasterizer().name.startswith("tiny")
+    is_tiny = get_renderer().name.startswith("tiny")
     return (
         (TINY_IMAGE_COUNT, TINY_PLAIN_IMAGE_COUNT) if is_tiny else (IMAGE_COUNT, PLAIN_IMAGE_COUNT)
     )
@@ -255,7 +255,7 @@ def _write_result(
         "notes": notes,
         "predictions": {name: predictions_to_json(r.predictions) for name, r in results.items()},
         "scores": {name: r.score.to_json() for name, r in results.items()},
-        "environment": collect_environment(get_rasterizer().name, workers),
+        "environment": collect_environment(get_renderer().name, workers),
     }
     write_json(root / RESULT_FILE, content)
 

@@ -37,9 +37,9 @@ from sim2cam.models.inference.features import extract_backbone_features
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.sampling_context import Value
-from sim2cam.render.frame import compute_sensor_radiance
+from sim2cam.render.optics.lens_effects import apply_optics
 from sim2cam.render.optics.shutter import expose
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 from sim2cam.render.sensor.sensor import capture_image, develop
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.image_formation import FORMATION_STAGES, FormationStage, keep_stages
@@ -218,21 +218,21 @@ def _render_stages(
     scene: Scene, camera: Camera, stage_sets: Sequence[tuple[FormationStage, ...]]
 ) -> Iterator[Rgb]:
     """Yield one image per set of stages; the scene is rendered once with and once without lens."""
-    rasterizer = get_rasterizer()
-    rasterizer.load(scene)
     exposures = {}
-    for stages in stage_sets:
-        stage_camera = keep_stages(camera, stages)
-        has_lens = "lens" in stages
-        if has_lens not in exposures:
-            exposures[has_lens] = expose(scene, stage_camera, rasterizer, ("depth_m", "bodies"))
-        radiance = compute_sensor_radiance(
-            exposures[has_lens], scene.environment.haze, stage_camera
-        )
-        if "jpeg" in stages:
-            yield images.decode_image(capture_image(radiance, stage_camera.sensor).encoded)
-        else:
-            yield develop(radiance, stage_camera.sensor)
+    with get_renderer().open(scene) as stage:
+        for stages in stage_sets:
+            stage_camera = keep_stages(camera, stages)
+            if ("lens" in stages) not in exposures:
+                exposures["lens" in stages] = expose(
+                    scene, stage_camera, stage.rasterizer, ("depth_m", "bodies")
+                )
+            exposure = exposures["lens" in stages]
+            depth_m, haze = exposure.ground_truth["depth_m"], scene.environment.haze
+            radiance = apply_optics(exposure.radiance, depth_m, stage_camera, haze)
+            if "jpeg" in stages:
+                yield images.decode_image(capture_image(radiance, stage_camera.sensor).encoded)
+            else:
+                yield develop(radiance, stage_camera.sensor)
 
 
 def _measure_stage_gap(

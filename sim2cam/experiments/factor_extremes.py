@@ -16,10 +16,9 @@ from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.domain_survey import FactorHistogram
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.sampling_context import Value
-from sim2cam.render.frame import shoot
 from sim2cam.render.optics.views import find_unprojectable_corner
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 
 WIDTH_PX = 160
 _MAX_CHOICES = 6
@@ -82,6 +81,5 @@ def _render_scene(
     if find_unprojectable_corner(composed) is not None:
         return None
     scene, _ = simulate(composed)
-    rasterizer = get_rasterizer()
-    rasterizer.load(scene)
-    return images.decode_image(shoot(scene, scene.cameras[0], rasterizer, _CHANNELS).image)
+    with get_renderer().open(scene) as stage:
+        return images.decode_image(stage.shoot(scene.cameras[0], _CHANNELS).image)

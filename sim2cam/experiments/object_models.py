@@ -15,8 +15,8 @@ from sim2cam.data.formats.bop.models import ModelSource, ObjectModel
 from sim2cam.data.reader import read_header, read_sample_records
 from sim2cam.data.sample import Sample
 from sim2cam.pipeline.scene_records import read_scene_record
+from sim2cam.render.gbuffer import assign_label_ids
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.rasterizer import assign_label_ids
 from sim2cam.scene.shape import MeshFile, Shape
 from sim2cam.scene.symmetry import Symmetries
 

@@ -30,8 +30,8 @@ from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import Box
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_records import build_instants, read_scene_record
-from sim2cam.render.frame import Frame, shoot
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.frame import Frame
+from sim2cam.render.renderer import get_renderer
 from sim2cam.render.sensor.auto_exposure import AutoSettings, PreviousSettings
 from sim2cam.scene.scene import Scene
 
@@ -231,14 +231,13 @@ def _restore_scene(sample_record: SampleRecord, sample: Sample, header: Mapping[
 
 
 def _render_case(case: RegressionCase, path: Path) -> Frame:
-    rasterizer = get_rasterizer()
     scene = resolve_scene_files(case.scene, path)
-    rasterizer.load(scene)
     previous = None
     if case.gains is not None:
         settings = AutoSettings(case.gains.exposure, case.gains.red, case.gains.blue)
         previous = PreviousSettings(settings, 0.0)  # no elapsed time keeps the settings
-    return shoot(scene, scene.cameras[case.view], rasterizer, _CHANNELS, previous)
+    with get_renderer().open(scene) as stage:
+        return stage.shoot(scene.cameras[case.view], _CHANNELS, previous)
 
 
 def _locate_image(path: Path, case: RegressionCase) -> Path:

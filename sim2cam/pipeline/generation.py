@@ -37,15 +37,14 @@ from sim2cam.pipeline.scene_records import check_scenes, read_settled_scene
 from sim2cam.pipeline.scene_sampling import Instant, SettledScene, check_change, simulate_scene
 from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
 from sim2cam.randomize.limits import list_label_classes
-from sim2cam.render.frame import (
+from sim2cam.render.frame import Frame
+from sim2cam.render.labels.ground_truth import (
     FLOW_CHANNELS,
-    Frame,
     compute_flow_channel,
-    shoot,
     track_labelled_points,
 )
 from sim2cam.render.meshes.mesh import sample_surface_points
-from sim2cam.render.rasterizer import BACKEND_VARIABLE, get_rasterizer
+from sim2cam.render.renderer import BACKEND_VARIABLE, get_renderer
 from sim2cam.render.sensor.auto_exposure import PreviousSettings
 from sim2cam.scene.camera import Camera
 from sim2cam.seeds import derive_rng
@@ -138,7 +137,7 @@ def generate(
             root, _build_header(recipe, seed, change), resume=resume, overwrite=overwrite
         )
         write_environment(
-            root, collect_environment(get_rasterizer().name, workers), expected_samples=count
+            root, collect_environment(get_renderer().name, workers), expected_samples=count
         )
         units = _split_units(recipe, root, count, seed, change, scenes)
         _make_shards(recipe, units, workers, progress)
@@ -277,7 +276,7 @@ def estimate_cost(
     shards = -(-count // SAMPLES_PER_SHARD)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        get_rasterizer()
+        get_renderer()
         start = time.monotonic()
         make_shard(RenderUnit(recipe.to_json(), seed, root, 0, trials, change))
         seconds = time.monotonic() - start
@@ -302,7 +301,7 @@ def make_shard(unit: RenderUnit) -> int:
 
 
 def _build_header(recipe: Recipe, seed: int, change: Intervention) -> dict[str, Any]:
-    backend = os.environ.get(BACKEND_VARIABLE) or get_rasterizer().name.split(":")[0]
+    backend = os.environ.get(BACKEND_VARIABLE) or get_renderer().name.split(":")[0]
     return {
         "format": FORMAT_VERSION,
         "origin": "sim",
@@ -407,9 +406,15 @@ def _get_settled_scene(recipe: Recipe, unit: RenderUnit, index: int) -> SettledS
 def _render_scene(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[NewSample]:
     """Yield the samples of a scene, camera by camera."""
     points = _sample_track_points(recipe, settled, seed)
+    if len(settled.sequence) == 1:
+        with get_renderer().open(settled.sequence[0].scene) as stage:
+            for view in range(recipe.render.views):
+                frame = stage.shoot(stage.scene.cameras[view], recipe.render.channels)
+                yield _build_sample(recipe, settled, view, 0, (None, frame, None), points)
+        return
     for view in range(recipe.render.views):
         for number, neighbours in enumerate(
-            _iterate_neighbours(_render_frames(recipe, settled, view))
+            _iterate_neighbours(_render_sequence(recipe, settled, view))
         ):
             yield _build_sample(recipe, settled, view, number, neighbours, points)
 
@@ -440,16 +445,12 @@ def _iterate_neighbours(
     yield previous, current, None
 
 
-def _render_frames(recipe: Recipe, settled: SettledScene, view: int) -> Iterator[Frame]:
+def _render_sequence(recipe: Recipe, settled: SettledScene, view: int) -> Iterator[Frame]:
     """Yield the frames of one camera; auto exposure and white balance follow the earlier frames."""
     previous: PreviousSettings | None = None
     for instant, following in itertools.zip_longest(settled.sequence, settled.sequence[1:]):
-        scene = instant.scene
-        if view == 0 or len(settled.sequence) > 1:
-            get_rasterizer().load(scene)
-        frame = shoot(
-            scene, scene.cameras[view], get_rasterizer(), recipe.render.channels, previous
-        )
+        with get_renderer().open(instant.scene) as stage:
+            frame = stage.shoot(stage.scene.cameras[view], recipe.render.channels, previous)
         yield frame
         if following:
             previous = PreviousSettings(frame.auto_settings, following.seconds - instant.seconds)

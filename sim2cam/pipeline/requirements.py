@@ -12,8 +12,7 @@ from sim2cam.randomize.distributions import Distribution, check_shares
 from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.references import check_cases, check_parts, compute_extremes
 from sim2cam.randomize.sampling_context import Value, compute_stratum
-from sim2cam.render.frame import render_labels
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 from sim2cam.scene.scene import Scene
 
 Labels = Sequence[ObjectLabel]
@@ -126,9 +125,8 @@ def measure_scene(measure: str, scene: Scene, camera_labels: Sequence[Labels]) -
 
 def collect_camera_labels(scene: Scene) -> list[Labels]:
     """Return the labels of a settled scene, per camera."""
-    rasterizer = get_rasterizer()
-    rasterizer.load(scene)
-    return [render_labels(scene, camera, rasterizer) for camera in scene.cameras]
+    with get_renderer().open(scene) as stage:
+        return [stage.label(camera) for camera in scene.cameras]
 
 
 def _collect_visible_fractions(labels: Labels) -> list[float]:

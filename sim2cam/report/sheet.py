@@ -14,8 +14,7 @@ from sim2cam.data.sample import Dataset
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.objects.primitives import Ground
-from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 from sim2cam.report.overlay import draw_labels
 from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.camera import Camera
@@ -71,8 +70,8 @@ def _render_asset(asset: AssetInfo) -> Rgb:
         Body("object", asset.mesh, grey, on_table, is_fixed=True),
     )
     scene = Scene(bodies, _ENVIRONMENT, (camera,))
-    get_rasterizer().load(scene)
-    rgb = images.decode_image(shoot(scene, camera, get_rasterizer(), ()).image)
+    with get_renderer().open(scene) as stage:
+        rgb = images.decode_image(stage.shoot(camera, ()).image)
     size = " x ".join(f"{1e3 * side:.3g}" for side in asset.size_m)
     return np.vstack([rgb, _render_text(asset.name), _render_text(f"{size} mm")])
 

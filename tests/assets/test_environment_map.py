@@ -18,6 +18,7 @@ from sim2cam.render.lighting.beams import (
     compute_sky_harmonics,
 )
 from sim2cam.render.lighting.microfacets import interpolate_split_sum
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.light import Environment, EnvironmentMap
 
@@ -182,8 +183,8 @@ def test_uniform_image_renders_like_uniform_sky(egl, make, store):
     drawn = []
     even = store("even", np.full((64, 128, 3), 0.5))
     for sky in (lit_by(even), Environment((0.5,) * 3, (0.5,) * 3, ())):
-        egl.load(spheres(make, sky))
-        drawn.append(egl.render(seen(make), ("radiance",))["radiance"])
+        stage = Stage(spheres(make, sky), egl)
+        drawn.append(stage.render(seen(make), ("radiance",))["radiance"])
     assert drawn[0] == pytest.approx(drawn[1], rel=5e-3)
 
 
@@ -193,10 +194,10 @@ def test_a_white_metal_keeps_nothing_but_what_its_facets_hide(egl, make, store, 
     ball = replace(ball, material=replace(ball.material, roughness=roughness, metallic=1.0))
     white = replace(make.ground((1.0, 1.0, 1.0)), material=make.plain((1.0, 1.0, 1.0)))
     scene = make.scene(ball, environment=lit_by(store("white", np.ones((64, 128, 3)))))
-    egl.load(replace(scene, bodies=(white, ball)))
+    stage = Stage(replace(scene, bodies=(white, ball)), egl)
     lens = {"width": 48, "height": 48, "focal_px": 200.0, "cx_px": 23.5, "cy_px": 23.5}
     view = make.view(make.camera((0.0, -0.4, 0.6), (0.0, 0.0, 0.5), **lens))
-    drawn = egl.render(view, ("radiance", "bodies"))
+    drawn = stage.render(view, ("radiance", "bodies"))
     on_ball = drawn["radiance"][drawn["bodies"] == 2]
     assert on_ball.max() < 1.02
     # microfacets that hide each other keep light that no second bounce sets free
@@ -208,13 +209,13 @@ def test_a_white_metal_keeps_nothing_but_what_its_facets_hide(egl, make, store, 
 def test_camera_and_mirror_show_image(egl, make, store):
     towards = np.array([0.0, 0.8, 0.6])
     window = store("patch", 0.1 + 5 * lobe(towards, 0.3) * np.array([1.0, 0.2, 0.1]))
-    egl.load(make.scene(environment=lit_by(replace(window, turn_rad=np.pi / 2))))
+    stage = Stage(make.scene(environment=lit_by(replace(window, turn_rad=np.pi / 2))), egl)
     lens = {"width": 65, "height": 65, "focal_px": 60.0, "cx_px": 32.0, "cy_px": 32.0}
     target = environment_map.rotate_about_vertical(towards[None], np.pi / 2)[0]
     view = make.view(
         make.camera((0.0, 0.0, 0.3), tuple(target + np.array([0.0, 0.0, 0.3])), **lens)
     )
-    sky = egl.render(view, ("radiance",))["radiance"]
+    sky = stage.render(view, ("radiance",))["radiance"]
     assert sky[32, 32] == pytest.approx([5.1, 1.1, 0.6], rel=0.02)
     assert np.unravel_index(sky[..., 0].argmax(), sky.shape[:2]) == pytest.approx((32, 32), abs=1)
     rays, _ = make.rays(view)
@@ -224,9 +225,9 @@ def test_camera_and_mirror_show_image(egl, make, store):
     assert sky[..., 0][high] == pytest.approx(expected[high], abs=0.05)
     mirror = replace(make.plain((1.0, 1.0, 1.0), 0.02), metallic=1.0)
     floor = replace(make.ground(), material=mirror)
-    egl.load(replace(make.scene(environment=lit_by(window)), bodies=(floor,)))
+    stage = Stage(replace(make.scene(environment=lit_by(window)), bodies=(floor,)), egl)
     down = make.view(make.camera((0.0, -0.4, 0.3), **lens))
-    assert egl.render(down, ("radiance",))["radiance"][32, 32] == pytest.approx(
+    assert stage.render(down, ("radiance",))["radiance"][32, 32] == pytest.approx(
         [5.1, 1.1, 0.6], rel=0.05
     )
 
@@ -235,8 +236,8 @@ def test_its_sun_casts_a_shadow_where_the_tracer_has_one(egl, make, room):
     pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
     sun = environment_map.extract_sun(environment_map.read_sky(room.file))
     scene = spheres(make, lit_by(replace(room, is_sun_removed=True), sun))
-    egl.load(scene)
-    drawn = egl.render(seen(make), ("radiance", "bodies"))
+    stage = Stage(scene, egl)
+    drawn = stage.render(seen(make), ("radiance", "bodies"))
     traced = PathTracer(scene).trace(seen(make), samples_per_pixel=64, seed=0)
     table = drawn["bodies"] == 1
     ours, theirs = drawn["radiance"][table].mean(axis=1), traced[table].mean(axis=1)

@@ -15,9 +15,9 @@ from sim2cam.assets.mesh_cache import pack, unpack
 from sim2cam.assets.unwrap import MAX_TEXTURE_PX
 from sim2cam.errors import InputError, RepairWarning, SpecError
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.frame import shoot
 from sim2cam.render.meshes.mesh import compute_extent
 from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.scene import Scene
 from sim2cam.scene.shape import MeshFile
 
@@ -170,8 +170,8 @@ def test_colour_is_equal_in_every_renderer(request, egl, make, tmp_path, backend
     of = make.camera((0.15, 0.2, 0.25), (0.0, 0.0, 0.01), width=96, height=72, **lens)
     means = []
     for drawing in (egl, request.getfixturevalue(backend)):
-        drawing.load(scene)
-        drawn = drawing.render(make.view(of), ("radiance", "bodies"))
+        stage = Stage(scene, drawing)
+        drawn = stage.render(make.view(of), ("radiance", "bodies"))
         seen = drawn["bodies"] == 2
         assert seen.sum() > 300
         means.append(drawn["radiance"][seen].mean(axis=0))
@@ -183,8 +183,8 @@ def test_colour_is_equal_in_every_renderer(request, egl, make, tmp_path, backend
 def test_label_is_category(egl, make, tmp_path):
     asset = replace(textured(tmp_path), unit_m=0.06)
     scene = make.scene(make.body("thing", asset, (0.0, 0.0, 0.0)))
-    egl.load(scene)
-    (label,) = shoot(scene, make.camera(), egl, ()).objects
+    stage = Stage(scene, egl)
+    (label,) = stage.shoot(make.camera(), ()).objects
     assert label.category == "thing"
     assert label.extent_m == compute_extent(asset)
     assert Scene.from_json(scene.to_json()) == scene

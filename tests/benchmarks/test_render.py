@@ -25,7 +25,7 @@ from rendering.tabletop import export_tabletop, make_tabletop, unmirror_texture
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import get_renderer
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,7 +124,7 @@ def test_shadow_maps_and_channels_have_costs():
 
 
 def test_the_floor_has_what_every_picture_takes(monkeypatch):
-    if not get_rasterizer().name.startswith("egl"):
+    if not get_renderer().name.startswith("egl"):
         pytest.skip("the floor is that of a renderer in OpenGL")
     monkeypatch.setattr(floor, "_REPEATS", 1)
     encoding = {"step": floor.ENCODINGS[0], **timing("", 3.0)}

@@ -9,8 +9,8 @@ import pytest
 from sim2cam.errors import SpecError
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.objects.board import MARKER_COUNTS, Board, make_board_print
-from sim2cam.render.frame import shoot
+from sim2cam.objects.board import MARKER_COUNTS, Board
+from sim2cam.render.renderer import Stage
 
 INK = (0.02, 0.02, 0.02)
 CHESS = Board("chessboard", 7, 6, 0.025, 0.7, "4x4_50", 0, 0.015, 0.004, INK)
@@ -45,8 +45,8 @@ def picture(egl, make):
             lens=LENSES[lens],
         )
         scene = make.scene(body)
-        egl.load(scene)
-        frame = shoot(scene, camera, egl, ("ids", "keypoints"))
+        stage = Stage(scene, egl)
+        frame = stage.shoot(camera, ("ids", "keypoints"))
         decoded = cv2.imdecode(np.frombuffer(frame.image, np.uint8), cv2.IMREAD_GRAYSCALE)
         (label,) = frame.objects
         return decoded, label
@@ -110,12 +110,12 @@ def test_a_charuco_board_is_printed_as_opencv_prints_it():
     known = cv2.aruco.CharucoBoard((4, 4), 0.025, 0.7 * 0.025, dictionary("5x5_100"), ids)
     # 200 texels a square, of which a marker takes 140, 20 a bit
     theirs = known.generateImage((1000, 1000), marginSize=100)
-    ours = cv2.resize(make_board_print(board).coverage, (1000, 1000), interpolation=cv2.INTER_AREA)
+    ours = cv2.resize(board.make_print().coverage, (1000, 1000), interpolation=cv2.INTER_AREA)
     assert (np.abs(ours - (theirs == 0)) > 0.5).mean() < 2e-3
 
 
 def test_print_covers_as_much_as_its_dark_squares():
-    cover = make_board_print(CHESS).coverage
+    cover = CHESS.make_print().coverage
     width, height, _ = CHESS.size_m
     assert cover.min() >= 0
     assert cover.max() <= 1 + 1e-12

@@ -28,7 +28,7 @@ from sim2cam.pipeline.generation import estimate_cost, generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.distributions import Constant
-from sim2cam.render.frame import FLOW_CHANNELS
+from sim2cam.render.labels.ground_truth import FLOW_CHANNELS
 
 DICE = load_recipe("dice")
 RECIPE = replace(DICE, render=replace(DICE.render, width=96, height=80, views=2))

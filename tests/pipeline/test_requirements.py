@@ -27,8 +27,7 @@ from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant, Same, Uniform
 from sim2cam.randomize.domain_survey import sample_factor_histograms
-from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.renderer import Stage, get_renderer
 
 PLAIN = load_recipe("dice")
 FEW = {"layout/die_count": Constant(2), "layout/distractor_count": Constant(0)}
@@ -71,7 +70,7 @@ def test_measures_use_the_camera_with_smallest_value():
 def test_measured_labels_equal_written_labels():
     scene = simulate_scene(RECIPE, 0, 1).scene
     (labels,) = collect_camera_labels(scene)
-    assert labels == shoot(scene, scene.cameras[0], get_rasterizer(), ("ids",)).objects
+    assert labels == Stage(scene, get_renderer()).shoot(scene.cameras[0], ("ids",)).objects
 
 
 def test_required_value_is_sampled_until_valid():

@@ -16,7 +16,7 @@ from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.geometry.run_length import RleMask
-from sim2cam.render.frame import shoot
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.depth_camera import ActiveStereo
 
 ANY_LENS = ("depth", "ids", "parts", "normals", "coordinates", "sensor_depth")
@@ -44,9 +44,9 @@ def rendered(egl, make, tmp_path_factory):
         scene = make.thrown()
         of = replace(make.camera((0.05, -0.2, 0.35), (0.02, 0.0, 0.08)), lens=LENSES[lens])
         of = replace(of, depth_camera=CAMERA, baseline_m=0.03)
-        egl.load(scene)
+        stage = Stage(scene, egl)
         pair = PAIR if lens == "pinhole" else ()
-        frame = shoot(scene, of, egl, (*ANY_LENS, *pair, *EXTRAS))
+        frame = stage.shoot(of, (*ANY_LENS, *pair, *EXTRAS))
         channels = {}
         for name, values in frame.channels.items():
             write_bytes(folder / f"{lens}-{name}.png", encode_channel(name, values))

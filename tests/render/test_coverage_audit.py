@@ -12,7 +12,7 @@ from sim2cam.data.sample import FrameInfo, Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
-from sim2cam.render.frame import shoot
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.camera import Shutter
 
 BARREL = BrownConrady(300.0, 300.0, 159.5, 119.5, k1=-0.25, k2=0.05)
@@ -46,8 +46,8 @@ def taken(egl, make, tmp_path_factory):
         scene = replace(scene, bodies=tuple(moving))
         of = make.camera((0.05, -0.2, 0.35), (0.02, 0.0, 0.08))
         of = replace(of, lens=BARREL, shutter=shutter, twist=twist)
-        egl.load(scene)
-        frame = shoot(scene, of, egl, ("depth", "ids", "coverage"))
+        stage = Stage(scene, egl)
+        frame = stage.shoot(of, ("depth", "ids", "coverage"))
         seen_from = of.twist.express_in(of.pose)
         moment = FrameInfo(0, 0.0, of.get_row_delay_s(), shutter.exposure_s, of.pose, seen_from)
         sample = Sample(

@@ -9,9 +9,11 @@ from sim2cam.errors import BackendError, UsageError
 from sim2cam.geometry.boxes import mask_to_box
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
-from sim2cam.render.frame import annotate, compute_flow_channel, shoot, track_labelled_points
+from sim2cam.render.frame import annotate
+from sim2cam.render.gbuffer import assign_label_ids
+from sim2cam.render.labels.ground_truth import compute_flow_channel, track_labelled_points
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.render.rasterizer import assign_label_ids
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.lens_effects import Defocus, Droplets, LateralColor, LensEffects
 from sim2cam.scene.sensor import Mosaic
 
@@ -26,8 +28,8 @@ LENSES = {
 def test_a_frame_is_whole_and_labels_fit_its_ids(drawing, make):
     of = make.camera(k1=-0.1, p1=0.001)
     settled, _ = simulate(make.thrown(6))
-    drawing.load(settled)
-    frame = shoot(settled, of, drawing, ("depth", "ids"))
+    stage = Stage(settled, drawing)
+    frame = stage.shoot(of, ("depth", "ids"))
     picture = images.decode_image(frame.image)
     assert picture.shape == (of.height, of.width, 3)
     assert frame.channels["ids"].shape == frame.channels["depth"].shape == (of.height, of.width)
@@ -48,8 +50,8 @@ def test_a_frame_is_whole_and_labels_fit_its_ids(drawing, make):
 def test_the_pose_puts_the_object_where_its_depth_is(drawing, make):
     of = make.camera()
     scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
-    drawing.load(scene)
-    (label,) = shoot(scene, of, drawing, ("depth", "ids")).objects
+    stage = Stage(scene, drawing)
+    (label,) = stage.shoot(of, ("depth", "ids")).objects
     spot = np.array([label.pose.position_m])
     assert np.allclose((of.pose @ label.pose).position_m, (0.02, -0.01, 0.008), atol=1e-9)
     x0, y0, x1, y1 = label.box_xyxy
@@ -63,15 +65,15 @@ def test_the_pose_puts_the_object_where_its_depth_is(drawing, make):
 )
 def test_a_die_s_category_is_its_upper_face(tiny, make, turned, value):
     scene = make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008), rotation=turned))
-    tiny.load(scene)
-    (label,) = shoot(scene, make.camera(), tiny, ("depth", "ids")).objects
+    stage = Stage(scene, tiny)
+    (label,) = stage.shoot(make.camera(), ("depth", "ids")).objects
     assert label.category == value
 
 
 def test_another_asset_s_category_is_its_kind(tiny, make):
     scene = make.scene(make.body("ball", make.sphere(0.01), (0.0, 0.0, 0.01)))
-    tiny.load(scene)
-    assert shoot(scene, make.camera(), tiny, ("depth", "ids")).objects[0].category == "sphere"
+    stage = Stage(scene, tiny)
+    assert stage.shoot(make.camera(), ("depth", "ids")).objects[0].category == "sphere"
 
 
 def test_labels_of_a_rendered_buffer_are_exact(make):
@@ -98,8 +100,8 @@ def test_what_cannot_be_seen_has_no_label(tiny, make):
     }
     lid = make.body("lid", make.box((0.08, 0.08, 0.002)), (0.0, 0.0, 0.03), is_target=False)
     scene = make.scene(lid, *cases.values())
-    tiny.load(scene)
-    assert shoot(scene, make.camera((0.0, 0.001, 0.4)), tiny, ("depth", "ids")).objects == ()
+    stage = Stage(scene, tiny)
+    assert stage.shoot(make.camera((0.0, 0.001, 0.4)), ("depth", "ids")).objects == ()
 
 
 @pytest.mark.parametrize("lens", ["pinhole", "barrel", "fisheye"])
@@ -107,8 +109,8 @@ def test_every_channel_agrees_with_pose_and_depth(egl, make, lens):
     scene = make.thrown()
     of = make.camera((0.05, -0.3, 0.4))
     of = replace(of, lens=LENSES[lens] or of.lens)
-    egl.load(scene)
-    frame = shoot(scene, of, egl, DRAWN)
+    stage = Stage(scene, egl)
+    frame = stage.shoot(of, DRAWN)
     assert tuple(frame.channels) == DRAWN
     assert np.array_equal(frame.channels["coverage"], frame.view.gbuffer["bodies"] > 0)
     ids, depth = frame.channels["ids"], frame.channels["depth"]
@@ -139,8 +141,8 @@ def test_an_object_s_motion_is_reported_along_the_camera_s_axes(tiny, make):
     of = make.camera(
         (0.0, -0.3, 0.001), (0.0, 0.0, 0.001)
     )  # its x is the world's, its -y the world's z
-    tiny.load(scene)
-    moving, still = shoot(scene, of, tiny, ()).objects
+    stage = Stage(scene, tiny)
+    moving, still = stage.shoot(of, ()).objects
     assert moving.twist.velocity_m_s == pytest.approx((0.1, 0.0, 0.0))
     assert moving.twist.spin_rad_s == pytest.approx((0.0, -3.0, 0.0))
     assert still.twist is None
@@ -150,8 +152,8 @@ def test_a_flow_tells_what_is_seen_there_from_what_is_hidden(egl, make):
     def shot(x):
         lid = make.body("lid", make.box((0.04, 0.04, 0.002)), (x, 0.0, 0.06))
         scene = make.scene(make.body("die", make.die(0.02), (0.0, 0.0, 0.01)), lid)
-        egl.load(scene)
-        return shoot(scene, make.camera((0.0, 0.001, 0.4)), egl, ("ids",)).view
+        stage = Stage(scene, egl)
+        return stage.shoot(make.camera((0.0, 0.001, 0.4)), ("ids",)).view
 
     beside, over = shot(0.06), shot(0.0)
     found = compute_flow_channel(beside, over)
@@ -169,9 +171,9 @@ def test_tracks_follow_points_of_labelled_bodies(egl, make):
         make.body("two", make.die(0.02), (0.0, 0.05, 0.01)),
     )
     of = make.camera((0.0, 0.001, 0.4))
-    egl.load(scene)
+    stage = Stage(scene, egl)
     points = {name: np.array([[0.0, 0.002, 0.01], [0.0, 0.0, -0.01]]) for name in ("one", "two")}
-    found = track_labelled_points(points, shoot(scene, of, egl, ()).view)
+    found = track_labelled_points(points, stage.shoot(of, ()).view)
     assert found.instance_id.tolist() == [1, 1, 2, 2]
     assert found.visible.tolist() == [True, False, True, False]
     place = of.pose.inverse().apply(scene.bodies[3].pose.apply(points["two"]))
@@ -181,20 +183,20 @@ def test_tracks_follow_points_of_labelled_bodies(egl, make):
 
 def test_a_channel_that_the_rasterizer_lacks_is_refused(tiny, make):
     scene = make.thrown()
-    tiny.load(scene)
+    stage = Stage(scene, tiny)
     with pytest.raises(BackendError, match="has no channel normals"):
-        shoot(scene, make.camera(), tiny, ("normals",))
+        stage.shoot(make.camera(), ("normals",))
 
 
 def test_a_raw_image_stands_beside_that_of_a_mosaic(tiny, make):
     of = make.camera(width=96, height=80, cx_px=47.5, cy_px=39.5, focal_px=120.0)
     scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
-    tiny.load(scene)
+    stage = Stage(scene, tiny)
     with pytest.raises(UsageError, match=r"needs a sensor with a mosaic.*\[domain\.mosaic\]"):
-        shoot(scene, of, tiny, ("raw",))
+        stage.shoot(of, ("raw",))
     mosaic = Mosaic("RGGB", 10)
     behind = replace(of, sensor=replace(of.sensor, mosaic=mosaic))
-    frame = shoot(scene, behind, tiny, ("raw",))
+    frame = stage.shoot(behind, ("raw",))
     raw = frame.channels["raw"]
     assert (raw.shape, raw.dtype) == ((80, 96), np.uint16)
     assert mosaic.black_level() - 4 <= raw.min() < raw.max() <= 1023
@@ -205,11 +207,9 @@ def test_a_raw_image_stands_beside_that_of_a_mosaic(tiny, make):
 def test_glass_changes_the_image_and_no_label(tiny, make):
     of = make.camera(width=96, height=80, cx_px=47.5, cy_px=39.5, focal_px=120.0)
     scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
-    tiny.load(scene)
+    stage = Stage(scene, tiny)
     glass = LensEffects(Defocus(0.02, 0.2), LateralColor(0.02), droplets=Droplets(5, 0.1))
-    sharp, blurred = (
-        shoot(scene, replace(of, glass=g), tiny, ("depth", "ids")) for g in (None, glass)
-    )
+    sharp, blurred = (stage.shoot(replace(of, glass=g), ("depth", "ids")) for g in (None, glass))
     assert sharp.image != blurred.image
     assert sharp.objects == blurred.objects
     for name in ("depth", "ids"):

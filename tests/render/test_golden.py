@@ -18,8 +18,8 @@ from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational, ThinPrism
 from sim2cam.geometry.poses import Pose
 from sim2cam.objects.primitives import Cylinder
-from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.gbuffer import PinholeView
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.light import AreaLight, Environment, Lamp, PointLight, SpotLight
 from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture, Wear
 from sim2cam.scene.scene import Scene
@@ -174,16 +174,16 @@ def photo(drawing, scene):
     """The picture as a camera takes it, with its lens and sensor, in a file without loss: where
     processors round otherwise, one step of a value would tip blocks of a JPEG by several.
     """
-    drawing.load(scene)
+    stage = Stage(scene, drawing)
     of = scene.cameras[0]
     of = replace(of, sensor=replace(of.sensor, file_format="png"))
-    return images.decode_image(shoot(scene, of, drawing, ()).image)
+    return images.decode_image(stage.shoot(of, ()).image)
 
 
 def channel(name, drawing, scene):
     """A channel as bytes, or depth in 0.1 mm."""
-    drawing.load(scene)
-    found = shoot(scene, scene.cameras[0], drawing, (name,)).channels[name]
+    stage = Stage(scene, drawing)
+    found = stage.shoot(scene.cameras[0], (name,)).channels[name]
     match name:
         case "depth":
             return np.round(found / DEPTH_STEP_M).astype(np.uint16)
@@ -197,10 +197,10 @@ def channel(name, drawing, scene):
 
 def cover(drawing, scene):
     """The bits of all labelled bodies behind each pixel."""
-    drawing.load(scene)
+    stage = Stage(scene, drawing)
     of = scene.cameras[0]
     view = PinholeView(of.pose, of.width, of.height, FOCAL, *MIDDLE)
-    return drawing.render(view, ("cover",))["cover"][..., 0].astype(np.uint8)
+    return stage.render(view, ("cover",))["cover"][..., 0].astype(np.uint8)
 
 
 SENSOR = {

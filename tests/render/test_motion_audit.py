@@ -16,9 +16,10 @@ from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.frame import compute_flow_channel, shoot, track_labelled_points
+from sim2cam.render.labels.ground_truth import compute_flow_channel, track_labelled_points
 from sim2cam.render.meshes.mesh import sample_surface_points
 from sim2cam.render.optics import shutter
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.camera import Shutter
 
 CAMERAS = {
@@ -58,10 +59,10 @@ def rendered(egl, make, tmp_path_factory):
         scene = replace(scene, bodies=tuple(bodies)).advance(seconds)
         of = replace(make.camera((0.05, -0.2, 0.35), (0.02, 0.0, 0.08)), lens=lens, shutter=timing)
         of = replace(of, twist=Twist((-0.1, 0.1, 0.2), (0.3, 0.5, -1.0))).advance(seconds)
-        egl.load(scene)
+        stage = Stage(scene, egl)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(shutter, "MAX_TIME_SLICES", 1)  # light is not audited
-            frame = shoot(scene, of, egl, CHANNELS)
+            frame = stage.shoot(of, CHANNELS)
         twist = of.twist.express_in(of.pose)
         moment = FrameInfo(0, seconds, of.get_row_delay_s(), 0.002, of.pose, twist)
         sample = Sample(

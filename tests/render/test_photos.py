@@ -14,6 +14,7 @@ from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.render.lighting.beams import find_ground_color
 from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.light import Environment
 
 EVEN = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
@@ -60,9 +61,9 @@ def hue(rgb):
     return ("red", "green", "blue")[int(np.argmax([r, g, b]))]
 
 
-def seen(drawing, view, points):
+def seen(stage, view, points):
     """The quarters that points in the world show in a view."""
-    rgb = drawing.render(view, ("radiance",))["radiance"]
+    rgb = stage.render(view, ("radiance",))["radiance"]
     places = view.pose.inverse().apply(np.array(points, float))
     columns = view.cx_px + view.focal_px * places[:, 0] / places[:, 2]
     rows = view.cy_px + view.focal_px * places[:, 1] / places[:, 2]
@@ -72,12 +73,12 @@ def seen(drawing, view, points):
 def test_a_wide_photo_lies_once_with_its_middle_in_that_of_the_table(drawing, make, recipe):
     mine = recipe("[domain.table]\npicture = 'quarters.png'\npicture_m = 1.2\nspecular = 0\n")
     table = mine.compose_scene(sample_factors(mine.domain, 0, 0, views=1)).bodies[0]
-    drawing.load(replace(make.scene(), bodies=(table,), environment=EVEN))
+    stage = Stage(replace(make.scene(), bodies=(table,), environment=EVEN), drawing)
     view = make.view(make.camera((0.0, -0.001, 1.4), focal_px=150.0))
     corners = [(-0.3, 0.15, 0), (0.3, 0.15, 0), (-0.3, -0.15, 0), (0.3, -0.15, 0)]
-    assert seen(drawing, view, corners) == ["red", "green", "blue", "white"]
+    assert seen(stage, view, corners) == ["red", "green", "blue", "white"]
     # beyond its edges its mirror image
-    assert seen(drawing, view, [(-0.3, 0.4, 0), (-0.3, -0.4, 0), (0.8, 0.15, 0)]) == [
+    assert seen(stage, view, [(-0.3, 0.4, 0), (-0.3, -0.4, 0), (0.8, 0.15, 0)]) == [
         "red",
         "blue",
         "green",
@@ -94,12 +95,12 @@ def test_a_backdrop_stands_behind_what_the_camera_sees(drawing, make, recipe):
     up = np.array([0.0, 0.0, 1.0])
     assert behind.pose.rotation().as_matrix()[:, 2] == pytest.approx(towards)
     bodies = (replace(behind, material=replace(behind.material, specular=0.0)),)
-    drawing.load(replace(make.scene(), bodies=bodies, environment=EVEN))
+    stage = Stage(replace(make.scene(), bodies=bodies, environment=EVEN), drawing)
     eye, middle = 1.2 * towards + 0.3 * up, -0.8 * towards + 0.3 * up
     view = make.view(make.camera(tuple(eye), tuple(middle), focal_px=250.0))
     corners = [middle + 0.4 * x * right + 0.2 * z * up for z in (1, -1) for x in (-1, 1)]
-    assert seen(drawing, view, corners) == ["red", "green", "blue", "white"]
-    depth = drawing.render(view, ("depth_m",))["depth_m"]
+    assert seen(stage, view, corners) == ["red", "green", "blue", "white"]
+    depth = stage.render(view, ("depth_m",))["depth_m"]
     assert depth[120, 160] == pytest.approx(2.0, abs=1e-3)
 
 
@@ -167,7 +168,7 @@ def test_photos_are_traced_as_they_are_rendered(egl, make, recipe):
     eye = (1.2 * np.cos(turn), 1.2 * np.sin(turn), 0.6)
     lens = {"width": 64, "height": 48, "focal_px": 40.0, "cx_px": 31.5, "cy_px": 23.5}
     view = make.view(make.camera(eye, (0.0, 0.0, 0.1), **lens))
-    egl.load(scene)
-    ours = egl.render(view, ("radiance",))["radiance"]
+    stage = Stage(scene, egl)
+    ours = stage.render(view, ("radiance",))["radiance"]
     theirs = PathTracer(scene).trace(view, samples_per_pixel=64, seed=0)
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8

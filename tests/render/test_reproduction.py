@@ -14,20 +14,20 @@ from sim2cam.geometry.lens import KannalaBrandt
 PROGRAM = """
 import hashlib, json, sys
 import cv2
-from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import PinholeView, get_rasterizer
+from sim2cam.render.gbuffer import PinholeView
+from sim2cam.render.renderer import Stage, get_renderer
 from sim2cam.scene.scene import Scene
 
 cv2.setNumThreads(int(sys.argv[1]))
-scene, drawing = Scene.from_json(sys.stdin.read()), get_rasterizer()
-drawing.load(scene)
+stage = Stage(Scene.from_json(sys.stdin.read()), get_renderer().rasterizer)
+scene = stage.scene
 pinhole = scene.cameras[0]
 lens = pinhole.lens
 view = PinholeView(pinhole.pose, pinhole.width, pinhole.height, lens.fx_px, lens.cx_px, lens.cy_px)
-drawn = drawing.render(view, drawing.channels)
+drawn = stage.render(view, stage.rasterizer.channels)
 made = {name: values.tobytes() for name, values in drawn.items()}
 for camera in scene.cameras:
-    frame = shoot(scene, camera, drawing, ("depth", "ids"))
+    frame = stage.shoot(camera, ("depth", "ids"))
     made[f"{camera.lens.kind} jpeg"] = frame.image
     made[f"{camera.lens.kind} depth"] = frame.channels["depth"].tobytes()
 print(json.dumps({name: hashlib.sha256(data).hexdigest() for name, data in made.items()}))

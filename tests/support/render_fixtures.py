@@ -10,12 +10,17 @@ from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.objects.die import Die, Pips
 from sim2cam.objects.primitives import Cuboid, Ground, Sphere
+from sim2cam.render.backends.mitsuba import PathTracedRasterizer
 from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
-from sim2cam.render.backends.path_traced import PathTracedRasterizer
 from sim2cam.render.backends.tiny_renderer import TinyRasterizer
-from sim2cam.render.frame import LABEL_CHANNELS
+from sim2cam.render.depth.infrared import (
+    DepthCameraInput,
+    compute_incidence_cosines,
+    compute_ray_lengths,
+)
+from sim2cam.render.gbuffer import LABEL_CHANNELS, PinholeView, convert_to_instance_ids
 from sim2cam.render.optics.warp import warp_labels
-from sim2cam.render.rasterizer import PinholeView, convert_to_instance_ids, get_rasterizer
+from sim2cam.render.renderer import get_renderer
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture
@@ -90,29 +95,35 @@ def thrown(count=5, seed=0):
     return scene(*dice, cameras=[camera()])
 
 
-def labels(drawing, of):
-    """What a rasterizer draws of a view, with ids, by attribute."""
-    return _with_ids(drawing, drawing.render(of, LABEL_CHANNELS))
+def labels(stage, of):
+    """What a stage draws of a view, with ids, by attribute."""
+    return _with_ids(stage, stage.render(of, LABEL_CHANNELS))
 
 
-def labels_under(drawing, optics):
+def labels_under(stage, optics):
     """The same, through a lens."""
-    return _with_ids(
-        drawing, warp_labels(optics, lambda view: drawing.render(view, LABEL_CHANNELS))
-    )
+    return _with_ids(stage, warp_labels(optics, lambda view: stage.render(view, LABEL_CHANNELS)))
 
 
-def radiance(drawing):
+def radiance(stage):
     """A function that draws the radiance of a view."""
-    return lambda of: drawing.render(of, ("radiance",))["radiance"]
+    return lambda of: stage.render(of, ("radiance",))["radiance"]
 
 
-def _with_ids(drawing, drawn):
-    return SimpleNamespace(ids=convert_to_instance_ids(drawing._scene, drawn["bodies"]), **drawn)
+def _with_ids(stage, drawn):
+    return SimpleNamespace(ids=convert_to_instance_ids(stage.scene, drawn["bodies"]), **drawn)
+
+
+def compute_lambertian_return(view, depth_m, reflectance, normals=None):
+    """The light that matt surfaces return to a lamp at the lens, by Lambert's and the inverse-square law."""
+    inputs = DepthCameraInput(depth_m, reflectance, normals)
+    distance = np.where(depth_m > 0, depth_m * compute_ray_lengths(view), np.inf)
+    cosines = compute_incidence_cosines(view, inputs)
+    return np.asarray(reflectance * cosines / distance**2, dtype=np.float32)
 
 
 class Caster:
-    """A rasterizer by arithmetic: a sphere before an endless wall, with a pattern on both.
+    """A stage by arithmetic: a sphere before an endless wall, with a pattern on both.
 
     Args:
         sphere: centre (3,) and radius in the world, metres; it is body 1.
@@ -122,7 +133,7 @@ class Caster:
     def __init__(self, sphere, wall):
         self.sphere, self.wall = sphere, wall
         self.drawn = []
-        self._scene = scene(body("ball", Sphere(sphere[1]), sphere[0]))
+        self.scene = scene(body("ball", Sphere(sphere[1]), sphere[0]))
 
     def render(self, view, _channels):
         self.drawn.append(view)
@@ -184,7 +195,7 @@ def tiny():
 @pytest.fixture(scope="session")
 def egl():
     """This process's OpenGL context: a second one would disturb it."""
-    found = get_rasterizer()
+    found = get_renderer().rasterizer
     if isinstance(found, OpenGLRasterizer):
         return found
     try:

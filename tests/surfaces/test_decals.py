@@ -25,6 +25,7 @@ from sim2cam.objects.tin import Tin
 from sim2cam.render.meshes.atlas import ATLAS_SPECS
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.decal import SIDE_COUNTS, Decal
 from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.package_label import PackageLabel
@@ -268,8 +269,8 @@ def test_equal_bodies_with_other_decals_are_rendered_each_with_its_own(egl, make
     view = make.view(make.camera((0.0, -0.9, 0.4), (0.0, 0.0, 0.1)))
     pictures = []
     for drawn in (bodies, [replace(one, decals=None) for one in bodies]):
-        egl.load(make.scene(*drawn))
-        pictures.append(egl.render(view, ("radiance", "bodies", "depth_m")))
+        stage = Stage(make.scene(*drawn), egl)
+        pictures.append(stage.render(view, ("radiance", "bodies", "depth_m")))
     with_them, without = pictures
     for channel in ("bodies", "depth_m"):
         assert np.array_equal(with_them[channel], without[channel])
@@ -287,10 +288,10 @@ def test_every_backend_draws_them(request, make, body, backend, kind, left, far)
     drawing = request.getfixturevalue(backend)
     mat = replace(body(kind, replace(BLANK, width_m=0.1, x=0.0, y=0.0)), is_target=False)
     mat = replace(mat, pose=replace(mat.pose, position_m=(0.0, 0.0, 0.001)))
-    drawing.load(make.scene(mat) if kind == "box" else Scene((mat,), make.sky, ()))
+    stage = Stage(make.scene(mat) if kind == "box" else Scene((mat,), make.sky, ()), drawing)
     size = {"width": 160, "height": 120, "focal_px": 200.0, "cx_px": 79.5, "cy_px": 59.5}
     view = make.view(make.camera((0.0, -0.001, 0.9), **size))
-    rgb = drawing.render(view, ("radiance",))["radiance"]
+    rgb = stage.render(view, ("radiance",))["radiance"]
     green = (rgb[..., 1] > 2 * rgb[..., 0]) & (rgb[..., 1] > 2 * rgb[..., 2])
     _, _, stats, middles = cv2.connectedComponentsWithStats(green.astype(np.uint8))
     assert (stats[1:, cv2.CC_STAT_AREA] > 25).sum() == 1

@@ -5,6 +5,7 @@ import pytest
 
 from sim2cam.errors import BackendError
 from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture, Wear
 from sim2cam.surfaces.finish import build_material_maps
@@ -109,8 +110,8 @@ def test_a_finish_of_nothing_is_rendered_as_none(egl, make):
     smooth, level = table(make, material(), material(Wear(dust=1e-9)))
     drawn = []
     for scene in (smooth, level):
-        egl.load(scene)
-        drawn.append(egl.render(close(make), ("radiance",))["radiance"])
+        stage = Stage(scene, egl)
+        drawn.append(stage.render(close(make), ("radiance",))["radiance"])
     assert drawn[1] == pytest.approx(drawn[0], rel=0.02)  # a normal's bytes have no middle
 
 
@@ -118,9 +119,11 @@ def test_a_ridge_is_bright_where_it_faces_the_lamp_in_every_copy(egl, make):
     """Copies beside each other are mirrored, and what faces the lamp in one does so in all."""
     lamp = Lamp((0.8, 0.0, 0.6), 0.005, (3.0, 3.0, 3.0))
     scene = table(make, material(relief=0.3, family="value", roughness=0.9, scale_m=0.06))[0]
-    egl.load(replace(scene, environment=Environment((0.0,) * 3, (0.0,) * 3, (lamp,))))
+    stage = Stage(replace(scene, environment=Environment((0.0,) * 3, (0.0,) * 3, (lamp,))), egl)
     lens = {"width": 240, "height": 40, "focal_px": 70.0, "cx_px": 119.5, "cy_px": 19.5}
-    wide = egl.render(make.view(make.camera((0.0, -0.001, 0.4), **lens)), ("radiance",))["radiance"]
+    wide = stage.render(make.view(make.camera((0.0, -0.001, 0.4), **lens)), ("radiance",))[
+        "radiance"
+    ]
     normals, span = build_texture_set(scene.bodies[0]).normals, 0.48
     rays, eye = make.rays(make.view(make.camera((0.0, -0.001, 0.4), **lens)))
     ground = eye[:2] + rays[..., :2] * (-eye[2] / rays[..., 2:])
@@ -142,8 +145,8 @@ def test_worn_metal_is_traced_as_it_is_rendered(egl, make):
 
     worn = material(Wear(stains=0.8), relief=0.1, family="weave", metallic=0.5, roughness=0.5)
     scene = table(make, worn)[0]
-    egl.load(scene)
-    ours = egl.render(close(make), ("radiance",))["radiance"].mean(axis=-1)
+    stage = Stage(scene, egl)
+    ours = stage.render(close(make), ("radiance",))["radiance"].mean(axis=-1)
     theirs = PathTracer(scene).trace(close(make), samples_per_pixel=64, seed=0).mean(axis=-1)
     assert ours.mean() == pytest.approx(theirs.mean(), rel=0.15)
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8

@@ -18,6 +18,7 @@ from sim2cam.objects.tin import Tin
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import build_texture_set
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture, Wear
 from sim2cam.scene.package_label import PackageLabel
@@ -200,8 +201,8 @@ def test_relief_is_bright_where_it_faces_the_lamp(egl, make, kind, way):
     pictures = []
     for material in (look, replace(look, relief=None)):
         drawn = (make.ground(), replace(body, material=material))
-        egl.load(replace(make.scene(), bodies=drawn, environment=light))
-        pictures.append(egl.render(view, ("radiance",))["radiance"].mean(axis=-1))
+        stage = Stage(replace(make.scene(), bodies=drawn, environment=light), egl)
+        pictures.append(stage.render(view, ("radiance",))["radiance"].mean(axis=-1))
     raised, flat = (picture[12:-12, 12:-12] for picture in pictures)
     rays, eye = make.rays(view)
     top = build_mesh(body.asset).vertices_m[:, 2].max()

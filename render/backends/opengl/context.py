@@ -1,4 +1,4 @@
-"""OpenGL context of this process: created once, never closed.
+"""OpenGL context of this process, created once and never closed, and its shader programs.
 
 pyrender's platforms terminate a display that all contexts of a process share, so closing one
 context breaks the others.
@@ -9,12 +9,17 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
 
 PlatformName = Literal["egl", "osmesa"]
 
+_SHADER_FOLDER = Path(__file__).parents[1] / "shaders"
 _PLATFORM_TITLES = {"egl": "EGL", "osmesa": "OSMesa"}
 _INSTALL_HINTS = {
     "egl": "apt-get install libegl1 libgl1 libgl1-mesa-dri",
@@ -79,3 +84,48 @@ def _create_platform(name: PlatformName) -> Any:
     platform.init_context()
     platform.make_current()
     return platform
+
+
+class GLProgram:
+    """A shader program. Setting a uniform that the program does not use has no effect.
+
+    Args:
+        gl: module of OpenGL functions.
+        vertex, fragment: file names in the shader folder.
+        defines: macros and their values. pyrender substitutes them as text, so no name may be part
+            of another.
+    """
+
+    def __init__(self, gl: Any, vertex: str, fragment: str, **defines: int) -> None:
+        from pyrender.shader_program import ShaderProgram
+
+        self._gl = gl
+        self._program = ShaderProgram(
+            str(_SHADER_FOLDER / vertex), str(_SHADER_FOLDER / fragment), defines=defines
+        )
+        self._program._add_to_context()
+        self._locations: dict[str, int] = {}
+
+    @property
+    def handle(self) -> int:
+        """OpenGL name of the program."""
+        return int(self._program._program_id)
+
+    def use(self) -> None:
+        """Bind the program."""
+        self._program._bind()
+
+    def set_vector(self, name: str, values: Any) -> None:
+        """Set a ``vec4`` uniform."""
+        self._gl.glUniform4fv(self._get_location(name), 1, np.asarray(values, np.float32))
+
+    def set_matrix(self, name: str, value: NDArray[np.float64]) -> None:
+        """Set a ``mat4`` uniform from a row-major matrix (4, 4)."""
+        self._gl.glUniformMatrix4fv(
+            self._get_location(name), 1, self._gl.GL_TRUE, np.ascontiguousarray(value, np.float32)
+        )
+
+    def _get_location(self, name: str) -> int:
+        if name not in self._locations:
+            self._locations[name] = self._gl.glGetUniformLocation(self.handle, name)
+        return self._locations[name]

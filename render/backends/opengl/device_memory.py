@@ -10,7 +10,6 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.backends.opengl.texture_filter import set_texture_filtering
 from sim2cam.render.meshes.texture_set import TextureSet
 from sim2cam.surfaces.mesh import Mesh
 
@@ -86,43 +85,25 @@ class DeviceMesh:
 
 @dataclass(frozen=True)
 class DeviceTextures:
-    """Textures of a surface on the device.
+    """Textures on the device: colours and normals of a surface, or one environment cube map.
 
     Attributes:
-        colors, normals: OpenGL names of the textures.
+        names: OpenGL names of the textures.
+        nbytes: device memory in bytes.
         uv_scale, uv_offset: texture coordinates are ``uv_scale * uv + uv_offset``.
         has_material_maps: whether the fourth channel of colours is roughness, and that of normals
             metalness.
-        nbytes: device memory in bytes.
     """
 
-    colors: int
-    normals: int
-    uv_scale: float
-    uv_offset: float
-    has_material_maps: bool
+    names: tuple[int, ...]
     nbytes: int
+    uv_scale: float = 1.0
+    uv_offset: float = 0.0
+    has_material_maps: bool = False
 
     def release(self, gl: Any) -> None:
         """Release the device memory."""
-        gl.glDeleteTextures([self.colors, self.normals])
-
-
-@dataclass(frozen=True)
-class DeviceCubeMap:
-    """Environment cube map on the device.
-
-    Attributes:
-        texture: OpenGL name of the texture.
-        nbytes: device memory in bytes.
-    """
-
-    texture: int
-    nbytes: int
-
-    def release(self, gl: Any) -> None:
-        """Release the device memory."""
-        gl.glDeleteTextures([self.texture])
+        gl.glDeleteTextures(list(self.names))
 
 
 VERTEX = np.dtype(
@@ -173,16 +154,15 @@ def upload_textures(gl: Any, textures: TextureSet) -> DeviceTextures:
         )
         formats = (gl.GL_SRGB8_ALPHA8, gl.GL_RGBA8)
     return DeviceTextures(
-        _upload_texture(gl, colors, formats[0]),
-        _upload_texture(gl, normals, formats[1]),
+        (_upload_texture(gl, colors, formats[0]), _upload_texture(gl, normals, formats[1])),
+        nbytes * 4 // 3,  # with mipmaps
         textures.uv_scale,
         textures.uv_offset,
         textures.roughness_metallic is not None,
-        nbytes * 4 // 3,  # with mipmaps
     )
 
 
-def upload_cube_map(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCubeMap:
+def upload_cube_map(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceTextures:
     """Upload a cube map.
 
     Args:
@@ -202,7 +182,27 @@ def upload_cube_map(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCub
         gl, kind, wrap_mode=gl.GL_CLAMP_TO_EDGE, min_filter=gl.GL_LINEAR_MIPMAP_LINEAR
     )
     gl.glEnable(gl.GL_TEXTURE_CUBE_MAP_SEAMLESS)
-    return DeviceCubeMap(texture, sum(faces.size for faces in levels) * 2)
+    return DeviceTextures((texture,), sum(faces.size for faces in levels) * 2)
+
+
+def set_texture_filtering(
+    gl: Any, target: int, *, wrap_mode: int, min_filter: int | None = None
+) -> None:
+    """Set linear filtering and the wrap mode of the bound texture.
+
+    Args:
+        gl: module of OpenGL functions.
+        target: texture target.
+        wrap_mode: OpenGL wrap mode of both coordinates.
+        min_filter: minification filter; linear if None.
+    """
+    for name, value in (
+        (gl.GL_TEXTURE_MIN_FILTER, gl.GL_LINEAR if min_filter is None else min_filter),
+        (gl.GL_TEXTURE_MAG_FILTER, gl.GL_LINEAR),
+        (gl.GL_TEXTURE_WRAP_S, wrap_mode),
+        (gl.GL_TEXTURE_WRAP_T, wrap_mode),
+    ):
+        gl.glTexParameteri(target, name, value)
 
 
 def _upload_texture(gl: Any, image: NDArray[np.uint8], internal_format: int) -> int:

@@ -12,14 +12,15 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.assets.environment_map import ROUGHNESS_LEVELS, prefilter_cube_map
 from sim2cam.errors import BackendError
+from sim2cam.render.backends.opengl.context import GLProgram
 from sim2cam.render.backends.opengl.device_memory import (
-    DeviceCubeMap,
+    DeviceTextures,
     ResourceCache,
+    set_texture_filtering,
     upload_cube_map,
 )
-from sim2cam.render.backends.opengl.program import GLProgram
-from sim2cam.render.backends.opengl.shadows import SHADOW_PX, compute_shadow_matrix
-from sim2cam.render.backends.opengl.texture_filter import set_texture_filtering
+from sim2cam.render.backends.opengl.framebuffers import SHADOW_PX, compute_shadow_matrix
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.lighting.beams import (
     MAX_DIRECTIONAL,
     MAX_LAMPS,
@@ -39,7 +40,6 @@ from sim2cam.render.lighting.beams import (
     make_local_beams,
 )
 from sim2cam.render.lighting.microfacets import TABLE_SIZE, compute_split_sum_table
-from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
 
@@ -87,8 +87,8 @@ class DeviceLighting:
         self._split_sum_texture = _upload_table(gl, compute_split_sum_table())
         self._programs: dict[tuple[Any, ...], GLProgram] = {}
         self._shader_defines: dict[str, int] = {}
-        self._sky_cache: ResourceCache[DeviceCubeMap] = ResourceCache(gl, _SKY_CACHE_BYTES)
-        self._sky: DeviceCubeMap | None = None
+        self._sky_cache: ResourceCache[DeviceTextures] = ResourceCache(gl, _SKY_CACHE_BYTES)
+        self._sky: DeviceTextures | None = None
 
     def load(self, scene: Scene, centre: Floats, radius: float) -> list[Floats]:
         """Upload the lights of a scene.
@@ -163,7 +163,7 @@ class DeviceLighting:
         ]
         return [*skies, *rings, *local]
 
-    def _load_sky_image(self, light: Any, environment: Environment) -> DeviceCubeMap | None:
+    def _load_sky_image(self, light: Any, environment: Environment) -> DeviceTextures | None:
         """Return the environment map on the device, and set its uniforms; None without one."""
         environment_map = environment.environment_map
         if environment_map is None:
@@ -197,20 +197,19 @@ class DeviceLighting:
         gl.glBindTexture(gl.GL_TEXTURE_2D, self._split_sum_texture)
         if self._sky is not None:
             gl.glActiveTexture(gl.GL_TEXTURE0 + _SKY_UNIT)
-            gl.glBindTexture(gl.GL_TEXTURE_CUBE_MAP, self._sky.texture)
+            gl.glBindTexture(gl.GL_TEXTURE_CUBE_MAP, self._sky.names[0])
         gl.glDisable(gl.GL_CULL_FACE)
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glDepthFunc(gl.GL_ALWAYS)
         self._draw_screen(self._get_program(samples), view, to_world)
+        gl.glDepthFunc(gl.GL_LESS)
         if samples > 1:
-            gl.glDepthFunc(gl.GL_LESS)
             gl.glDepthMask(False)
             gl.glEnable(gl.GL_BLEND)
             gl.glBlendFunc(gl.GL_ONE, gl.GL_ONE)
             self._draw_screen(self._get_program(samples, OTHER_SURFACES=1), view, to_world)
             gl.glDisable(gl.GL_BLEND)
             gl.glDepthMask(True)
-        gl.glDepthFunc(gl.GL_LESS)
 
     def _draw_screen(self, program: GLProgram, view: PinholeView, to_world: Floats) -> None:
         program.use()

@@ -17,7 +17,7 @@ from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose
 from sim2cam.objects.primitives import Ground
 from sim2cam.render.backends.opengl.batch import InstanceBatch, make_batch
-from sim2cam.render.backends.opengl.context import PlatformName, open_context
+from sim2cam.render.backends.opengl.context import GLProgram, PlatformName, open_context
 from sim2cam.render.backends.opengl.device_memory import (
     DeviceMesh,
     DeviceTextures,
@@ -25,19 +25,20 @@ from sim2cam.render.backends.opengl.device_memory import (
     upload_mesh,
     upload_textures,
 )
-from sim2cam.render.backends.opengl.framebuffers import Attachment, RenderTargets
+from sim2cam.render.backends.opengl.framebuffers import Attachment, RenderTargets, ShadowMapArray
 from sim2cam.render.backends.opengl.lighting import DeviceLighting
-from sim2cam.render.backends.opengl.program import GLProgram
-from sim2cam.render.backends.opengl.shadows import ShadowMapArray
-from sim2cam.render.gbuffer import BITS_PER_WORD, CHANNELS, Channel, GBuffer
-from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
-from sim2cam.render.rasterizer import (
+from sim2cam.render.gbuffer import (
+    BITS_PER_WORD,
+    CHANNELS,
+    Channel,
+    GBuffer,
     PinholeView,
+    Rasterizer,
     assign_label_ids,
-    check_channels,
     count_amodal_words,
 )
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.scene.scene import Body, Scene
 
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ _SHADOW_UNIT, _NEAREST_SHADOW_UNIT = 4, 7  # texture units in ``light.frag``
 _MESH_CACHE_BYTES, _TEXTURE_CACHE_BYTES = 64 << 20, 256 << 20
 
 
-class OpenGLRasterizer:
+class OpenGLRasterizer(Rasterizer):
     """Rasterizer on a GPU or on Mesa's software implementation.
 
     Args:
@@ -87,50 +88,40 @@ class OpenGLRasterizer:
         """All channels."""
         return CHANNELS
 
-    def load(self, scene: Scene) -> None:
-        """Load a scene. Shadow maps are rendered with the first radiance.
-
-        Raises:
-            BackendError: the scene has too many labelled bodies.
-        """
+    def _load(self, scene: Scene) -> None:
+        """Load a scene. Shadow maps are rendered with the first radiance."""
         labels = assign_label_ids(scene)
         if len(labels) > _MAX_LABELS:
             raise BackendError(
                 f"the scene has {len(labels)} labelled bodies; at most {_MAX_LABELS} are allowed."
             )
-        for batch in self._batches:
-            batch.release(self._gl)
-        self._scene = scene
         self._batches = self._make_batches(scene, labels)
         self._mesh_cache.trim(len(self._batches))
         self._texture_cache.trim(len(self._batches))
         self._has_shadow_maps = False
 
-    def render(
-        self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
-    ) -> GBuffer:
-        """Render channels of a view; see ``Rasterizer``.
+    def _release(self) -> None:
+        for batch in self._batches:
+            batch.release(self._gl)
+        self._batches = ()
 
-        With one sample per pixel, radiance and labels share one pass.
-        """
-        check_channels(self.name, channels, self.channels)
+    def _render(
+        self, scene: Scene, view: PinholeView, channels: Collection[Channel], samples: int
+    ) -> GBuffer:
+        """Render channels of a view. With one sample per pixel, radiance and labels share one pass."""
         label_channels = set(channels) - {"cover", "radiance"}
         gbuffer: dict[Channel, NDArray[Any]] = {}
         if "cover" in channels:
-            gbuffer["cover"] = self._draw_amodal_bits(view)
+            gbuffer["cover"] = self._draw_amodal_bits(scene, view)
         if "radiance" in channels:
-            shared_channels: set[Channel] = label_channels if samples == 1 else set()
-            gbuffer |= self._draw_radiance(view, samples, shared_channels)
+            if not self._has_shadow_maps:
+                self._draw_shadow_maps(scene)
+                self._has_shadow_maps = True
+            gbuffer |= self._draw_radiance(view, samples, label_channels if samples == 1 else set())
         if label_channels - gbuffer.keys():
-            gbuffer |= self._draw_labels(view, label_channels)
+            self._draw_surfaces(view, 1, label_channels, with_material=False)
+            gbuffer |= self._read_channels(view, label_channels)
         return gbuffer
-
-    def _draw_labels(
-        self, view: PinholeView, label_channels: set[Channel]
-    ) -> dict[Channel, NDArray[Any]]:
-        """Return channels at pixel centres, all from one pass."""
-        self._draw_surfaces(view, 1, label_channels, with_material=False)
-        return self._read_channels(view, label_channels)
 
     def _draw_radiance(
         self, view: PinholeView, samples: int, label_channels: set[Channel]
@@ -140,17 +131,11 @@ class OpenGLRasterizer:
         Shading is deferred: only visible surfaces are lit.
         """
         gl = self._gl
-        if not self._has_shadow_maps:
-            self._draw_shadow_maps()
-            self._has_shadow_maps = True
-        textures = self._draw_surfaces(view, samples, label_channels, with_material=True)[
-            -len(self._material_attachments) - 1 :
-        ]
+        textures = self._draw_surfaces(view, samples, label_channels, with_material=True)
         gbuffer = self._read_channels(view, label_channels)
-        attachment = self._channel_attachments["radiance"]
-        self._targets.bind((attachment,), 1, view.width, view.height)
-        for unit, texture in enumerate(textures):
-            kind = gl.GL_TEXTURE_2D_MULTISAMPLE if samples > 1 else gl.GL_TEXTURE_2D
+        self._targets.bind((self._channel_attachments["radiance"],), 1, view.width, view.height)
+        kind = gl.GL_TEXTURE_2D_MULTISAMPLE if samples > 1 else gl.GL_TEXTURE_2D
+        for unit, texture in enumerate(textures[-len(self._material_attachments) - 1 :]):
             _bind_texture(gl, unit, texture, kind)
         self._shadow_maps.bind_textures(_SHADOW_UNIT, _NEAREST_SHADOW_UNIT)
         self._lighting.render(view, compute_clip_matrix(view), samples)
@@ -164,14 +149,13 @@ class OpenGLRasterizer:
             {self._channel_attachments[channel] for channel in label_channels},
             key=lambda attachment: attachment.location,
         )
-        material_attachments = self._material_attachments if with_material else ()
+        materials = self._material_attachments if with_material else ()
         # for background pixels the lighting pass reads the last material attachment only
-        cleared_attachments = (*label_attachments, *material_attachments[-1:])
         textures = self._begin_pass(
-            (*label_attachments, *material_attachments),
+            (*label_attachments, *materials),
             samples,
             view,
-            cleared_attachments=cleared_attachments,
+            cleared_attachments=(*label_attachments, *materials[-1:]),
         )
         program = None
         for batch in sorted(self._batches, key=lambda batch: _measure_distance(batch, view.pose)):
@@ -193,13 +177,10 @@ class OpenGLRasterizer:
     ) -> GLProgram:
         key = with_labels, with_material, with_material and has_material_maps
         if key not in self._surface_programs:
+            names = ("WITH_LABELS", "WITH_MATERIAL", "HAS_MATERIAL_MAPS")
+            defines = {name: int(value) for name, value in zip(names, key, strict=True)}
             self._surface_programs[key] = GLProgram(
-                self._gl,
-                "surface.vert",
-                "surface.frag",
-                WITH_LABELS=int(with_labels),
-                WITH_MATERIAL=int(with_material),
-                HAS_MATERIAL_MAPS=int(with_material and has_material_maps),
+                self._gl, "surface.vert", "surface.frag", **defines
             )
         return self._surface_programs[key]
 
@@ -213,8 +194,8 @@ class OpenGLRasterizer:
             "uv_transform",
             (textures.uv_scale, textures.uv_scale, textures.uv_offset, textures.uv_offset),
         )
-        _bind_texture(self._gl, 0, batch.textures.colors, self._gl.GL_TEXTURE_2D)
-        _bind_texture(self._gl, 1, batch.textures.normals, self._gl.GL_TEXTURE_2D)
+        for unit, texture in enumerate(textures.names):
+            _bind_texture(self._gl, unit, texture, self._gl.GL_TEXTURE_2D)
 
     def _read_channels(
         self, view: PinholeView, channels: set[Channel]
@@ -251,10 +232,10 @@ class OpenGLRasterizer:
                 gl.glClearBufferfv(gl.GL_COLOR, attachment.location, np.zeros(4, np.float32))
         return textures
 
-    def _draw_amodal_bits(self, view: PinholeView) -> NDArray[np.uint32]:
+    def _draw_amodal_bits(self, scene: Scene, view: PinholeView) -> NDArray[np.uint32]:
         """Draw all labelled bodies without depth test, each setting its own bit."""
         gl = self._gl
-        words = count_amodal_words(self._scene)
+        words = count_amodal_words(scene)
         attachment = (
             self._channel_attachments["cover"] if words > 1 else self._narrow_amodal_attachment
         )
@@ -290,12 +271,12 @@ class OpenGLRasterizer:
         )
         return make_batch(self._gl, bodies, mesh, textures)
 
-    def _draw_shadow_maps(self) -> None:
+    def _draw_shadow_maps(self, scene: Scene) -> None:
         """Draw one shadow map per beam, fitted to the shadow casters."""
         gl = self._gl
         casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
         centre, radius = _compute_bounding_sphere(casters)
-        to_shadows = self._lighting.load(self._scene, centre, radius)
+        to_shadows = self._lighting.load(scene, centre, radius)
         self._shadow_program.use()
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_POLYGON_OFFSET_FILL)

@@ -11,6 +11,7 @@ from sim2cam.render.backends.emitters import render_sky_map
 from sim2cam.render.backends.mitsuba import LLVM_VARIABLE, PathTracer
 from sim2cam.render.lighting.beams import compute_ground_irradiance
 from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.light import Environment, Lamp
 
 
@@ -90,13 +91,13 @@ def view(make):
 
 @pytest.mark.usefixtures("mitsuba")
 def test_rasterized_and_traced_light_agree(drawing, still, view, make):
-    drawing.load(still)
-    ours = drawing.render(view, ("radiance",))["radiance"]
+    stage = Stage(still, drawing)
+    ours = stage.render(view, ("radiance",))["radiance"]
     traced = PathTracer(still).trace(view, samples_per_pixel=64, seed=0)
     assert traced.shape == ours.shape
     assert traced.dtype == np.float32
     assert np.allclose(traced.mean(axis=(0, 1)) / ours.mean(axis=(0, 1)), 1, atol=0.15)
-    ids = make.labels(drawing, view).ids
+    ids = make.labels(stage, view).ids
     for body in range(1, 5):
         seen = ids == body
         assert np.allclose(traced[seen].mean(axis=0), ours[seen].mean(axis=0), rtol=0.3, atol=0.02)
@@ -116,8 +117,8 @@ def test_straight_light_is_traced_as_it_is_rasterized(egl, make):
     scene = replace(scene, bodies=(replace(scene.bodies[0], material=black), *scene.bodies[1:]))
     lens = {"width": 96, "height": 72, "focal_px": 200.0, "cx_px": 47.5, "cy_px": 35.5}
     of = make.view(make.camera((0.05, -0.12, 0.2), **lens))
-    egl.load(scene)
-    drawn = egl.render(of, ("radiance", "bodies"))
+    stage = Stage(scene, egl)
+    drawn = stage.render(of, ("radiance", "bodies"))
     traced = PathTracer(scene, max_depth=2).trace(of, samples_per_pixel=144, seed=0)
     on_body = cv2.erode((drawn["bodies"] > 1).astype(np.uint8), np.ones((3, 3))) > 0
     assert on_body.sum() > 500
@@ -135,8 +136,8 @@ def test_traced_bodies_lie_where_they_are_labelled(tiny, make, view):
         make.body("b", make.box((0.02, 0.02, 0.02)), (-0.03, 0.03, 0.01), make.BLACK),
     ]
     scene = make.scene(*dark)
-    tiny.load(scene)
-    ids = make.labels(tiny, view).ids
+    stage = Stage(scene, tiny)
+    ids = make.labels(stage, view).ids
     level = PathTracer(scene).trace(view, samples_per_pixel=32, seed=0).mean(axis=-1)
     for number in (1, 2):
         near = np.zeros_like(ids, bool)
@@ -154,9 +155,9 @@ def test_marks_are_where_the_rasterizer_has_them(tiny, make):
     turned = (0.5**0.5, 0.5**0.5, 0.0, 0.0)
     scene = make.scene(make.body("die", shown, (0.0, 0.0, 0.015), make.BLACK, rotation=turned))
     close = make.view(make.camera((0.0, 0.001, 0.2), width=96, height=96, cx_px=47.5, cy_px=47.5))
-    tiny.load(scene)
-    inside = make.labels(tiny, close).ids == 1
-    ours = tiny.render(close, ("radiance",))["radiance"].mean(axis=-1)[inside]
+    stage = Stage(scene, tiny)
+    inside = make.labels(stage, close).ids == 1
+    ours = stage.render(close, ("radiance",))["radiance"].mean(axis=-1)[inside]
     traced = PathTracer(scene).trace(close, samples_per_pixel=32, seed=0).mean(axis=-1)[inside]
     assert np.corrcoef(ours, traced)[0, 1] > 0.9
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import LensError, Sim2CamError, SpecError
-from sim2cam.render.frame import LABEL_CHANNELS, shoot
+from sim2cam.render.gbuffer import LABEL_CHANNELS
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.scene import Scene
 
 LABELS = ("depth_m", "bodies", "cover", "normals")
@@ -32,13 +33,13 @@ def spread(make):
 @pytest.mark.parametrize("where", OUTSIDE)
 def test_a_principal_point_outside_shows_the_crop_of_a_wider_image(drawing, make, spread, where):
     (cx, cy), (left, top) = OUTSIDE[where]
-    drawing.load(spread)
+    stage = Stage(spread, drawing)
     lens = {"focal_px": 300.0, "cx_px": cx, "cy_px": cy}
     small = make.view(make.camera(width=100, height=80, **lens))
     wide = replace(small, width=300, height=240, cx_px=cx + left, cy_px=cy + top)
     channels = ("radiance", *(name for name in LABELS if name in drawing.channels))
     window = np.s_[top : top + 80, left : left + 100]
-    ours, theirs = drawing.render(small, channels), drawing.render(wide, channels)
+    ours, theirs = stage.render(small, channels), stage.render(wide, channels)
     assert (theirs["bodies"][window] > 1).sum() > 100
     for name in channels:
         crop = theirs[name][window]
@@ -50,8 +51,8 @@ def test_a_principal_point_outside_shows_the_crop_of_a_wider_image(drawing, make
 
 
 def test_an_image_may_be_one_pixel(drawing, make):
-    drawing.load(make.thrown(3))
-    found = drawing.render(make.view(make.camera(width=1, height=1)), ("radiance", *LABEL_CHANNELS))
+    stage = Stage(make.thrown(3), drawing)
+    found = stage.render(make.view(make.camera(width=1, height=1)), ("radiance", *LABEL_CHANNELS))
     assert found["depth_m"].shape == (1, 1)
     assert found["depth_m"][0, 0] > 0
 
@@ -73,11 +74,11 @@ def test_a_scene_file_says_where_the_camera_without_pixels_stands(make):
 
 def test_distortion_beyond_its_domain_is_refused(egl, make):
     scene = make.scene()
-    egl.load(scene)
+    stage = Stage(scene, egl)
     of = make.camera(k1=-2.5)
     message = (
         f"pixel (0.0, 0.0) is outside the domain of {of.lens!r}: the distortion folds back 20.1 "
         "degrees off the axis. Use a smaller image or a lens with less distortion."
     )
     with pytest.raises(LensError, match=f"^{re.escape(message)}$"):
-        shoot(scene, of, egl, ())
+        stage.shoot(of, ())

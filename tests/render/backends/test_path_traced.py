@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import BackendError
-from sim2cam.render import rasterizer
-from sim2cam.render.backends.path_traced import SAMPLES_PER_PIXEL, PathTracedRasterizer
-from sim2cam.render.frame import shoot
+from sim2cam.render import renderer
+from sim2cam.render.backends.mitsuba import SAMPLES_PER_PIXEL, PathTracedRasterizer
+from sim2cam.render.renderer import Stage
 
-choose = rasterizer.get_rasterizer.__wrapped__
+choose = renderer.get_renderer.__wrapped__
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def test_labels_are_those_of_the_rasterizer(pathtraced, tiny, make, small):
     scene = make.thrown()
     frames = []
     for drawing in (tiny, pathtraced):
-        drawing.load(scene)
-        frames.append(shoot(scene, small, drawing, ("depth", "ids")))
+        stage = Stage(scene, drawing)
+        frames.append(stage.shoot(small, ("depth", "ids")))
     assert frames[0].objects == frames[1].objects
     for name in ("depth", "ids"):
         assert np.array_equal(frames[0].channels[name], frames[1].channels[name])
@@ -38,13 +38,13 @@ def test_it_says_what_it_is_and_gives(pathtraced, tiny):
     )
     assert pathtraced.channels == tiny.channels
     with pytest.raises(BackendError, match=r"has no channel normals\. Supported: bodies, cover, "):
-        pathtraced.render(None, ("normals",))
+        pathtraced.render(None, None, ("normals",))
 
 
 def test_noise_follows_from_scene_and_view(pathtraced, make, small):
     def drawn(scene):
-        pathtraced.load(scene)
-        return pathtraced.render(make.view(small), ("radiance",))["radiance"]
+        stage = Stage(scene, pathtraced)
+        return stage.render(make.view(small), ("radiance",))["radiance"]
 
     one, other = make.scene(), make.scene(make.body("die", make.die(), (9.0, 0.0, 0.008)))
     assert np.array_equal(drawn(one), drawn(one))
@@ -53,15 +53,15 @@ def test_noise_follows_from_scene_and_view(pathtraced, make, small):
 
 def test_the_backend_can_be_asked_for(pathtraced, monkeypatch, egl):
     monkeypatch.setenv("SIM2CAM_BACKEND", "mitsuba")
-    monkeypatch.setattr(rasterizer, "_create_first_available", lambda: egl)
-    found = choose()
+    monkeypatch.setattr(renderer, "_create_first_available", lambda: egl)
+    found = choose().rasterizer
     assert isinstance(found, PathTracedRasterizer)
     assert found.name.endswith(f"{SAMPLES_PER_PIXEL} paths a pixel; labels by {egl.name}")
 
 
 def test_without_mitsuba_the_extra_is_named(monkeypatch, tiny):
     monkeypatch.setenv("SIM2CAM_BACKEND", "mitsuba")
-    monkeypatch.setattr(rasterizer, "_create_first_available", lambda: tiny)
+    monkeypatch.setattr(renderer, "_create_first_available", lambda: tiny)
     monkeypatch.setitem(sys.modules, "mitsuba", None)
     message = 'path tracing needs Mitsuba. Run: pip install "sim2cam[reference]"'
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):

@@ -7,6 +7,7 @@ import pytest
 from sim2cam.objects.primitives import Cylinder
 from sim2cam.render.meshes import mesh as mesh_module
 from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.renderer import Stage
 
 CHANNELS = ("depth_m", "bodies", "normals")
 TURNED = (0.8, 0.2, -0.4, 0.4)
@@ -74,9 +75,9 @@ def at_mesh(rays, eye, mesh):
 def assert_drawn_as_cast(drawing, make, view, body, cast):
     """Compares one body over the table with rays cast at it in its own frame."""
     scene = make.scene(body)
-    drawing.load(scene)
+    stage = Stage(scene, drawing)
     channels = [name for name in CHANNELS if name in drawing.channels]
-    drawn = drawing.render(view, channels)
+    drawn = stage.render(view, channels)
     depth, normals = cast(*local_rays(make, view, body.pose))
     table, _ = at_plane(*local_rays(make, view, scene.bodies[0].pose))
     shape = drawn["bodies"].shape
@@ -122,8 +123,8 @@ def test_a_ball_of_many_faces_is_rendered_as_rays_meet_a_ball(egl, make, view, m
 
 
 def test_nothing_has_no_normal(egl, make):
-    egl.load(make.scene())
-    drawn = egl.render(make.view(make.camera((0.0, 0.0, 0.2), (0.0, 1.0, 0.3))), CHANNELS)
+    stage = Stage(make.scene(), egl)
+    drawn = stage.render(make.view(make.camera((0.0, 0.0, 0.2), (0.0, 1.0, 0.3))), CHANNELS)
     nothing = drawn["bodies"] == 0
     assert nothing.sum() > 1000
     assert not drawn["normals"][nothing].any()

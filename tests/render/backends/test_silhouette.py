@@ -4,8 +4,8 @@ import pytest
 from sim2cam.geometry.poses import Pose
 from sim2cam.objects.primitives import Cuboid, Sphere
 from sim2cam.render.backends.silhouette import rasterize_silhouette
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.meshes.mesh import build_mesh
-from sim2cam.render.rasterizer import PinholeView
 
 VIEW = PinholeView(Pose(), 320, 240, 400.0, 159.5, 119.5)
 

@@ -7,8 +7,8 @@ import pytest
 from sim2cam.errors import BackendError
 from sim2cam.objects.primitives import Cylinder
 from sim2cam.render.backends.tiny_renderer import TinyRasterizer
-from sim2cam.render.frame import shoot
 from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Scene
 
@@ -38,8 +38,8 @@ def test_frames_agree_with_opengl(egl, tiny, still):
     for camera in still.cameras:
         frames = []
         for rasterizer in (egl, tiny):
-            rasterizer.load(still)
-            frames.append(shoot(still, camera, rasterizer, ("depth", "ids")))
+            stage = Stage(still, rasterizer)
+            frames.append(stage.shoot(camera, ("depth", "ids")))
         ours, theirs = frames[1].objects, frames[0].objects
         assert [o.instance_id for o in ours] == [o.instance_id for o in theirs]
         for a, b in zip(ours, theirs, strict=True):
@@ -57,8 +57,8 @@ def test_colours_agree_with_opengl(egl, tiny, make, still):
     view = make.view(still.cameras[1])
     pictures = []
     for rasterizer in (egl, tiny):
-        rasterizer.load(still)
-        pictures.append(rasterizer.render(view, ("radiance",))["radiance"])
+        stage = Stage(still, rasterizer)
+        pictures.append(stage.render(view, ("radiance",))["radiance"])
     theirs, ours = pictures
     assert np.allclose(ours.mean(axis=(0, 1)), theirs.mean(axis=(0, 1)), rtol=0.02)
     assert np.abs(ours - theirs).mean() < 0.05 * theirs.mean()
@@ -92,7 +92,7 @@ def test_a_turned_table_is_seen_where_it_lies(tiny, make):
     tilted = make.body("slope", replace(make.ground().asset, side_m=1.0), (0.0, 0.0, 0.1),
                        is_target=False, is_fixed=True, rotation=(0.99, 0.141, 0.0, 0.0))  # fmt: skip
     view = make.view(make.camera((0.0, 0.0, 0.6), (0.0, 0.001, 0.0)))
-    tiny.load(Scene((tilted,), make.sky, ()))
-    depth = make.labels(tiny, view).depth_m
+    stage = Stage(Scene((tilted,), make.sky, ()), tiny)
+    depth = make.labels(stage, view).depth_m
     assert depth[120, 160] == pytest.approx(0.5, rel=0.002)
     assert depth[0, 160] != pytest.approx(depth[-1, 160], rel=0.05)

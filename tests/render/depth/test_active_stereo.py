@@ -3,11 +3,12 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
+from render_fixtures import compute_lambertian_return
 
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.depth.active_stereo import measure_active_stereo, render_infrared_pair
-from sim2cam.render.depth.infrared import DepthCameraInput, compute_lambertian_return
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.depth.infrared import DepthCameraInput
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.scene.depth_camera import ActiveStereo
 
 D415 = ActiveStereo(min_range_m=0.4)

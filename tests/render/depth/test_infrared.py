@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from render_fixtures import compute_lambertian_return
 
 from sim2cam.errors import UsageError
 from sim2cam.geometry.poses import Pose
@@ -9,11 +10,11 @@ from sim2cam.render.depth.infrared import (
     DepthCameraInput,
     check_inputs,
     compute_incidence_cosines,
-    compute_lambertian_return,
     compute_returned_light,
     replace_lights_by_lamp,
 )
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.gbuffer import PinholeView
+from sim2cam.render.renderer import Stage
 
 VIEW = PinholeView(Pose(), 5, 3, 2.0, 2.0, 1.0)
 
@@ -45,8 +46,8 @@ def test_incidence_is_to_the_ray_not_to_the_axis():
 def test_a_flashlit_image_has_the_light_that_matt_surfaces_return(drawing, make):
     scene, of = make.scene(), make.camera((0.1, -0.5, 0.8))
     view = make.view(of)
-    drawing.load(replace_lights_by_lamp(scene, view))
-    drawn = drawing.render(view, {"radiance", "depth_m"})
+    stage = Stage(replace_lights_by_lamp(scene, view), drawing)
+    drawn = stage.render(view, {"radiance", "depth_m"})
     up = of.pose.inverse().matrix()[:3, :3] @ [0, 0, 1]
     normals = np.broadcast_to(up.astype(np.float32), (240, 320, 3))
     expected = compute_lambertian_return(
@@ -60,8 +61,8 @@ def test_polished_metal_returns_light_from_one_spot_only(drawing, make):
     mirror = replace(make.plain((0.8, 0.8, 0.8)), roughness=0.3, metallic=1.0)
     ball = replace(make.body("ball", make.sphere(0.1), (0.0, 0.0, 0.5)), material=mirror)
     of = make.camera((0.0, -0.01, 1.2))
-    drawing.load(replace_lights_by_lamp(make.scene(ball), make.view(of)))
-    light = compute_returned_light(drawing.render(make.view(of), {"radiance"})["radiance"])
+    stage = Stage(replace_lights_by_lamp(make.scene(ball), make.view(of)), drawing)
+    light = compute_returned_light(stage.render(make.view(of), {"radiance"})["radiance"])
     around = np.hypot(*np.meshgrid(np.arange(320) - 160, np.arange(240) - 120))
     assert light[around < 10].max() > 10
     assert light[(around > 25) & (around < 35)].max() < 0.02 * light[around < 10].max()

@@ -6,7 +6,7 @@ import pytest
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.depth.infrared import DepthCameraInput, compute_incidence_cosines
 from sim2cam.render.depth.structured_light import measure_structured_light
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.scene.depth_camera import StructuredLight
 
 KINECT = StructuredLight()

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from render_fixtures import compute_lambertian_return
 
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.depth.infrared import (
     DepthCameraInput,
-    compute_lambertian_return,
     compute_ray_lengths,
 )
 from sim2cam.render.depth.time_of_flight import measure_time_of_flight
-from sim2cam.render.rasterizer import PinholeView
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.scene.depth_camera import SPEED_OF_LIGHT_M_S, TimeOfFlight
 
 KINECT = TimeOfFlight()

@@ -8,7 +8,7 @@ import pytest
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.frame import LABEL_CHANNELS
+from sim2cam.render.gbuffer import LABEL_CHANNELS, convert_to_instance_ids
 from sim2cam.render.labels.disparity import convert_depth_disparity
 from sim2cam.render.labels.ground_truth import (
     RenderedView,
@@ -19,7 +19,7 @@ from sim2cam.render.labels.ground_truth import (
 )
 from sim2cam.render.optics.views import build_optics
 from sim2cam.render.optics.warp import warp_labels
-from sim2cam.render.rasterizer import convert_to_instance_ids
+from sim2cam.render.renderer import Stage
 
 EYE = (0.0, 0.001, 0.4)
 
@@ -31,8 +31,8 @@ def shoot(drawing, make):
     def shot(scene, eye=EYE, lens=None):
         of = make.camera(eye, (eye[0], eye[1] - 0.001, 0.0))
         of = replace(of, lens=lens or of.lens)
-        drawing.load(scene)
-        drawn = warp_labels(build_optics(of), lambda view: drawing.render(view, LABEL_CHANNELS))
+        stage = Stage(scene, drawing)
+        drawn = warp_labels(build_optics(of), lambda view: stage.render(view, LABEL_CHANNELS))
         return RenderedView(scene, of, drawn)
 
     return shot

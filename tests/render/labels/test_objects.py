@@ -8,7 +8,7 @@ import pytest
 from sim2cam.data.sample import Occlusion
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
-from sim2cam.render.frame import shoot
+from sim2cam.render.renderer import Stage
 
 LENSES = {
     "pinhole": BrownConrady(400.0, 400.0, 159.5, 119.5),
@@ -21,8 +21,8 @@ EXTRAS = ("ids", "amodal_masks", "keypoints", "occlusions")
 @pytest.fixture
 def frame(egl):
     def shot(scene, of, wanted=EXTRAS):
-        egl.load(scene)
-        return shoot(scene, of, egl, wanted)
+        stage = Stage(scene, egl)
+        return stage.shoot(of, wanted)
 
     return shot
 
@@ -116,8 +116,8 @@ def test_labels_are_the_same_without_opengl(frame, tiny, make):
     scene = make.scene(
         *(make.body(f"{i}", make.die(0.03), (0.02 * i, 0.0, 0.03 * i + 0.02)) for i in (0, 1))
     )
-    tiny.load(scene)
-    ours, theirs = (f.objects for f in (frame(scene, of), shoot(scene, of, tiny, EXTRAS)))
+    stage = Stage(scene, tiny)
+    ours, theirs = (f.objects for f in (frame(scene, of), stage.shoot(of, EXTRAS)))
     for mine, other in zip(ours, theirs, strict=True):
         assert mine.keypoints == other.keypoints
         assert (mine.amodal_mask.decode() ^ other.amodal_mask.decode()).mean() < 1e-3

@@ -10,8 +10,8 @@ from sim2cam import images
 from sim2cam.errors import LensError, UsageError
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
-from sim2cam.render.frame import shoot
 from sim2cam.render.labels.stereo import make_right_camera
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.lens_effects import Dirt, Droplets, Glare, LensEffects
 from sim2cam.scene.sensor import Mosaic
 
@@ -25,8 +25,8 @@ def pair(egl, make):
     lid = make.body("lid", make.box((0.06, 0.08, 0.01)), (0.01, 0.0, 0.095))
     scene = make.scene(lid)
     of = replace(make.camera((0.0, -1e-4, 0.5)), baseline_m=BASELINE_M)
-    egl.load(scene)
-    return scene, of, shoot(scene, of, egl, PAIR)
+    stage = Stage(scene, egl)
+    return scene, of, stage.shoot(of, PAIR)
 
 
 def test_the_right_eye_stands_at_the_right(make):
@@ -83,12 +83,12 @@ def test_one_meter_exposes_both_eyes(egl, make):
     wall = make.body("wall", make.box((0.2, 0.6, 0.01)), (0.36, 0.0, 0.005), make.WHITE)
     dark = replace(make.scene(wall), bodies=(make.ground((0.02, 0.02, 0.02)), wall))
     of = replace(make.camera((0.0, -1e-4, 0.5)), baseline_m=0.15)
-    egl.load(dark)
-    frame = shoot(dark, of, egl, ("right", "depth"))
+    stage = Stage(dark, egl)
+    frame = stage.shoot(of, ("right", "depth"))
     left, right = (images.decode_image(data) for data in (frame.image, frame.right))
     ground = np.s_[60:180, 40:120]
     assert abs(left[ground].mean() - right[ground].mean()) < 3
-    alone = images.decode_image(shoot(dark, make_right_camera(of), egl, ()).image)
+    alone = images.decode_image(stage.shoot(make_right_camera(of), ()).image)
     assert alone[ground].mean() < right[ground].mean() - 5
 
 
@@ -96,8 +96,8 @@ def test_noise_of_the_eyes_is_not_the_same(egl, make):
     of = replace(make.camera((0.0, -1e-4, 0.5)), baseline_m=0.01)
     of = replace(of, sensor=replace(of.sensor, full_well_e=300.0, read_noise_e=5.0))
     scene = make.scene()
-    egl.load(scene)
-    frame = shoot(scene, of, egl, ("right",))
+    stage = Stage(scene, egl)
+    frame = stage.shoot(of, ("right",))
     left, right = (
         images.decode_image(data).mean(axis=-1)[40:200, 40:280]
         for data in (frame.image, frame.right)
@@ -110,11 +110,11 @@ def test_noise_of_the_eyes_is_not_the_same(egl, make):
 @pytest.mark.parametrize("name", ["right", "disparity", "shared"])
 def test_a_camera_with_one_eye_is_refused(egl, make, name):
     scene = make.scene()
-    egl.load(scene)
+    stage = Stage(scene, egl)
     with pytest.raises(
         UsageError, match=r"^the camera has no stereo baseline\. Set its baseline_m, or"
     ):
-        shoot(scene, make.camera(), egl, (name,))
+        stage.shoot(make.camera(), (name,))
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ def test_a_camera_with_one_eye_is_refused(egl, make, name):
 def test_disparity_under_a_lens_that_bends_is_refused(egl, make, lens):
     scene = make.scene()
     of = replace(make.camera(), lens=lens, baseline_m=BASELINE_M)
-    egl.load(scene)
+    stage = Stage(scene, egl)
     with pytest.raises(LensError, match="disparity needs a pinhole lens"):
-        shoot(scene, of, egl, ("disparity",))
-    right = shoot(scene, of, egl, ("right",)).right
+        stage.shoot(of, ("disparity",))
+    right = stage.shoot(of, ("right",)).right
     assert images.decode_image(right).shape == (of.height, of.width, 3)
 
 
 def test_pairs_are_rendered_without_opengl_too(tiny, make):
     scene = make.thrown(2)
     of = replace(make.camera(), baseline_m=BASELINE_M)
-    tiny.load(scene)
-    frame = shoot(scene, of, tiny, PAIR)
+    stage = Stage(scene, tiny)
+    frame = stage.shoot(of, PAIR)
     assert 0.5 < frame.channels["shared"].mean() < 1
     assert frame.right != frame.image
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sim2cam.geometry.poses import Pose
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.lighting.beams import LAMP_BEAMS, Beam
 from sim2cam.render.lighting.shading import Lighting, ShadowMap, SurfacePoints, shade
-from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment, Lamp
 
 DARK = Environment((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), ())

@@ -14,6 +14,7 @@ from sim2cam.objects.sheet import Sheet
 from sim2cam.objects.tin import Tin
 from sim2cam.render.meshes.atlas import ATLAS_SPECS, build_atlas_maps
 from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.material import Wear
 from sim2cam.scene.package_label import PackageLabel
 
@@ -109,10 +110,10 @@ def test_ends_of_a_metal_tin_are_metal_and_its_label_is_not(worn):
 def test_worn_bodies_are_rendered_by_opengl(egl, make, worn):
     pictures = []
     for wear in (None, Wear(edges=1.0, dust=0.9, seed=2)):
-        egl.load(replace(make.scene(), bodies=(make.ground(), worn("carton", wear))))
+        stage = Stage(replace(make.scene(), bodies=(make.ground(), worn("carton", wear))), egl)
         lens = {"width": 96, "height": 96, "focal_px": 90.0, "cx_px": 47.5, "cy_px": 47.5}
         view = make.view(make.camera((0.0, -0.4, 0.5), **lens))
-        pictures.append(egl.render(view, ("radiance", "bodies")))
+        pictures.append(stage.render(view, ("radiance", "bodies")))
     new, old = pictures
     on_it = new["bodies"] == 2  # the ground is 1
     assert on_it.sum() > 200

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from sim2cam.geometry.poses import Pose
+from sim2cam.render.gbuffer import PinholeView
 from sim2cam.render.meshes.ground_plane import GroundPlane
 from sim2cam.render.meshes.texture_set import TextureSet
-from sim2cam.render.rasterizer import PinholeView
 
 PICTURE = np.arange(4 * 4 * 3, dtype=np.uint8).reshape(4, 4, 3) * 5
 DOWN = Pose.look_at((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 0.0)

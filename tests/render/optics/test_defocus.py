@@ -12,6 +12,7 @@ from sim2cam.render.optics.defocus import (
     compute_blur_radius,
     make_disk_kernel,
 )
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.lens_effects import Defocus
 
 
@@ -103,20 +104,21 @@ def test_it_is_what_many_points_of_an_aperture_see(make, egl, aperture_m, focus_
     of = make.camera(
         (0.0, -0.1, 0.45), width=160, height=120, focal_px=focal, cx_px=79.5, cy_px=59.5
     )
-    egl.load(
+    stage = Stage(
         make.scene(
             make.ground(),
             make.body("die/0", make.die(0.03), (0.0, 0.0, 0.1)),
             make.body("die/1", make.die(0.03), (0.05, -0.02, 0.015)),
             make.body("die/2", make.die(0.03), (-0.05, 0.03, 0.2), make.GREY),
-        )
+        ),
+        egl,
     )
     straight = make.view(of)
-    sharp = egl.render(straight, ("radiance", "depth_m"))
+    sharp = stage.render(straight, ("radiance", "depth_m"))
     points = [(x, y) for x in np.linspace(-0.9, 0.9, 7) for y in np.linspace(-0.9, 0.9, 7)]
     inside = [(aperture_m / 2 * x, aperture_m / 2 * y) for x, y in points if x * x + y * y <= 1]
     seen = [
-        egl.render(
+        stage.render(
             replace(
                 straight,
                 pose=straight.pose @ Pose(position_m=(x, y, 0.0)),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sim2cam.geometry.lens import KannalaBrandt
-from sim2cam.render.frame import shoot
-from sim2cam.render.optics.haze import apply_haze, compute_distances_m
+from sim2cam.render.optics.lens_effects import apply_haze, compute_distances_m
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.light import Haze
 
 AIR = Haze(0.7, (0.2, 0.3, 0.4))
@@ -50,8 +50,8 @@ def test_haze_hides_the_image_and_no_label(tiny, make, camera):
     hazy = replace(clear, environment=replace(clear.environment, haze=Haze(50.0, (0.5,) * 3)))
     frames = []
     for scene in (clear, hazy):
-        tiny.load(scene)
-        frames.append(shoot(scene, scene.cameras[0], tiny, ("depth", "ids")))
+        stage = Stage(scene, tiny)
+        frames.append(stage.shoot(scene.cameras[0], ("depth", "ids")))
     assert frames[0].image != frames[1].image
     assert frames[0].objects == frames[1].objects
     assert (frames[0].channels["depth"] == frames[1].channels["depth"]).all()

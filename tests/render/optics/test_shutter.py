@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.frame import LABEL_CHANNELS, shoot
+from sim2cam.render.gbuffer import LABEL_CHANNELS
 from sim2cam.render.optics import shutter
 from sim2cam.render.optics.shutter import MAX_TIME_SLICES, expose
+from sim2cam.render.renderer import Stage
 from sim2cam.scene.camera import Shutter
 from sim2cam.scene.light import Environment
 
@@ -37,7 +38,6 @@ def card(make):
 
 
 def exposed(drawing, scene, of, **options):
-    drawing.load(scene)
     return expose(scene, of, drawing, LABEL_CHANNELS, **options)
 
 
@@ -129,25 +129,25 @@ def test_a_camera_that_pans_skews_by_its_angle(egl, card):
 def test_a_still_scene_is_the_same_to_the_byte(drawing, make, lens):
     of = make.camera(width=96, height=64, focal_px=110.0, cy_px=31.5, **lens)
     scene = make.scene(make.body("die", make.die(0.05), (0.02, 0.0, 0.025)))
-    drawing.load(scene)
+    stage = Stage(scene, drawing)
     channels = ("depth", "ids", "coverage")
-    plain = shoot(scene, of, drawing, channels)
+    plain = stage.shoot(of, channels)
     for timing in (Shutter(0.05), Shutter(0.01, 0.05)):
-        found = shoot(scene, replace(of, shutter=timing), drawing, channels)
+        found = stage.shoot(replace(of, shutter=timing), channels)
         assert found.image == plain.image
         assert found.objects == plain.objects
         for name in channels:
             assert np.array_equal(found.channels[name], plain.channels[name])
 
 
-def test_a_moving_scene_stays_loaded(drawing, make):
+def test_a_moving_camera_leaves_no_trace(drawing, make):
     of = make.camera(width=96, height=64, focal_px=110.0, cy_px=31.5, k1=-0.2, p1=0.002)
     scene = make.thrown(2)
-    drawing.load(scene)
-    before = shoot(scene, of, drawing, ("depth", "ids"))
+    stage = Stage(scene, drawing)
+    before = stage.shoot(of, ("depth", "ids"))
     rolling = replace(of, shutter=Shutter(0.004, 0.012), twist=Twist((-0.2, 0.0, 0.0)))
-    blurred = shoot(scene, rolling, drawing, ("depth", "ids"))
-    after = shoot(scene, of, drawing, ("depth", "ids"))
+    blurred = stage.shoot(rolling, ("depth", "ids"))
+    after = stage.shoot(of, ("depth", "ids"))
     assert after.image == before.image
     assert blurred.image != before.image
     assert not np.array_equal(blurred.channels["ids"], before.channels["ids"])
@@ -197,17 +197,14 @@ def test_even_the_fastest_is_rendered_in_bounded_time(make):
     draws = []
 
     class Counter:
-        def load(self, _scene):
-            pass
-
-        def render(self, view, channels, **_):
+        def render(self, _scene, view, channels):
             draws.append(channels)
             found = caster.render(view, channels)
             return {**found, "radiance": np.ones((*found["bodies"].shape, 3), np.float32)}
 
     of = replace(make.camera(width=64, height=48), pose=DOWN, shutter=Shutter(0.1))
-    scene = replace(caster._scene, bodies=tuple(
-        replace(body, velocity_m_s=(50.0, 0.0, 0.0)) for body in caster._scene.bodies
+    scene = replace(caster.scene, bodies=tuple(
+        replace(body, velocity_m_s=(50.0, 0.0, 0.0)) for body in caster.scene.bodies
     ))  # fmt: skip
     found = expose(scene, of, Counter(), LABEL_CHANNELS)
     assert sum("radiance" in channels for channels in draws) == MAX_TIME_SLICES

@@ -12,6 +12,7 @@ from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rati
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.optics.views import build_optics
 from sim2cam.render.optics.warp import LABEL_OVERSAMPLING, warp_labels, warp_radiance
+from sim2cam.render.renderer import Stage
 
 WIDTH, HEIGHT = 800, 600
 MIDDLE = ((WIDTH - 1) / 2, (HEIGHT - 1) / 2)
@@ -199,8 +200,8 @@ def test_boxes_of_ids_are_those_of_corners_projected_by_opencv(drawing, make, le
         make.body(str(i), make.box(sides), (*spot, 0.006), rotation=(0.9, 0.0, 0.0, 0.19**0.5))
         for i, spot in enumerate(SPOTS)
     ]
-    drawing.load(make.scene(*bodies))
-    ids = make.labels_under(drawing, build_optics(of)).ids
+    stage = Stage(make.scene(*bodies), drawing)
+    ids = make.labels_under(stage, build_optics(of)).ids
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
     for number, body in enumerate(bodies, start=1):
         corners = (of.pose.inverse() @ body.pose).apply(signs * np.array(sides) / 2)
@@ -226,10 +227,10 @@ def test_bent_colour_and_labels_agree(drawing, make, lens):
     bodies = [
         make.body(str(i), make.sphere(size), (*s, 0.1), make.BLACK) for i, s in enumerate(SPOTS)
     ]
-    drawing.load(make.scene(*bodies))
+    stage = Stage(make.scene(*bodies), drawing)
     optics = build_optics(of)
-    level = warp_radiance(optics, make.radiance(drawing)).mean(axis=-1)
-    ids = make.labels_under(drawing, optics).ids
+    level = warp_radiance(optics, make.radiance(stage)).mean(axis=-1)
+    ids = make.labels_under(stage, optics).ids
     for number in range(1, len(bodies) + 1):
         seen = (ids == number).astype(np.uint8)
         near = cv2.dilate(seen, np.ones((5, 5))) > 0
@@ -242,8 +243,8 @@ def test_bent_colour_and_labels_agree(drawing, make, lens):
 
 def test_distances_through_a_fisheye_are_those_to_the_table(drawing, make):
     of = replace(make.camera((0.0, -0.2, 0.3)), lens=FISHEYE)
-    drawing.load(make.scene())
-    labels = make.labels_under(drawing, build_optics(of))
+    stage = Stage(make.scene(), drawing)
+    labels = make.labels_under(stage, build_optics(of))
     rays = FISHEYE.unproject(pixels_of(of.width, of.height)) @ of.pose.matrix()[:3, :3].T
     down = -rays[:, 2].reshape(of.height, of.width)
     assert np.abs(labels.depth_m * down / 0.3 - 1)[down > 0.2].max() < 1e-3
@@ -253,9 +254,9 @@ def test_distances_through_a_fisheye_are_those_to_the_table(drawing, make):
 def test_without_distortion_nothing_moves(tiny, make):
     of = make.camera()
     optics = build_optics(of)
-    tiny.load(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
-    radiance = make.radiance(tiny)(make.view(of))
-    labels = tiny.render(make.view(of), ("depth_m",))
+    stage = Stage(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))), tiny)
+    radiance = make.radiance(stage)(make.view(of))
+    labels = stage.render(make.view(of), ("depth_m",))
     assert warp_radiance(optics, lambda _view: radiance) is radiance
     assert warp_labels(optics, lambda _view: labels) is labels
 
@@ -263,12 +264,12 @@ def test_without_distortion_nothing_moves(tiny, make):
 def test_almost_no_distortion_changes_almost_nothing(tiny, make):
     of = make.camera(focal_px=700.0)
     bent = build_optics(make.camera(focal_px=700.0, k1=1e-9))
-    tiny.load(make.thrown(3))
-    radiance = make.radiance(tiny)
+    stage = Stage(make.thrown(3), tiny)
+    radiance = make.radiance(stage)
     difference = warp_radiance(bent, radiance) - radiance(make.view(of))
     assert np.abs(difference).mean() < 0.002
-    ids = make.labels_under(tiny, bent).ids
-    assert (ids != make.labels(tiny, make.view(of)).ids).mean() < 0.002
+    ids = make.labels_under(stage, bent).ids
+    assert (ids != make.labels(stage, make.view(of)).ids).mean() < 0.002
 
 
 def test_labels_are_rendered_denser_under_a_bending_lens(make):
