@@ -12,7 +12,6 @@ from sim2cam.errors import SpecError
 from sim2cam.objects.block import Block
 from sim2cam.objects.board import Board
 from sim2cam.objects.card import CARD_FACES, HALF_TURN_FACES, Card, make_card_prints
-from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import build_texture_set
 
@@ -78,7 +77,7 @@ def test_turnable_faces_are_those_that_half_a_turn_leaves():
 def test_a_card_shows_its_face_or_its_back(make):
     up = make.body("card", card("QS"), (0.0, 0.0, 0.01))
     down = make.body("card", card("QS"), (0.0, 0.0, 0.01), rotation=(0.0, 0.0, 1.0, 0.0))
-    assert (get_category(up), get_category(down)) == ("QS", "back")
+    assert (up.get_category(), down.get_category()) == ("QS", "back")
 
 
 def test_the_back_is_printed_in_its_own_ink(make):
@@ -90,7 +89,7 @@ def test_the_back_is_printed_in_its_own_ink(make):
 
 
 def test_blocks_are_labelled_by_their_category(make):
-    assert get_category(make.body("block", SOLIDS["block"], (0.0, 0.0, 0.1))) == "red"
+    assert make.body("block", SOLIDS["block"], (0.0, 0.0, 0.1)).get_category() == "red"
 
 
 @pytest.mark.parametrize(

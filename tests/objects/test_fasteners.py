@@ -14,11 +14,9 @@ from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.objects.bolt import Bolt
 from sim2cam.objects.nut import Nut
 from sim2cam.objects.primitives import Cuboid
-from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh, compute_extent
 from sim2cam.render.physics.colliders import build_collision_parts
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.scene.fasteners import compute_hexagon_area_m2
 from sim2cam.scene.symmetry import OBJECT_KINDS, get_keypoints
 from sim2cam.surfaces.threads import THREAD_DEPTH
 
@@ -138,7 +136,7 @@ def test_they_come_to_rest_without_sinking_in(make):
     settled, certificate = simulate(make.scene(nut, bolt))
     assert certificate.rejection is None
     assert certificate.penetration_m < 1e-4
-    assert [get_category(body) for body in settled.bodies[1:]] == ["nut M6", "bolt M6"]
+    assert [body.get_category() for body in settled.bodies[1:]] == ["nut M6", "bolt M6"]
     assert settled.bodies[1].pose.position_m[2] == pytest.approx(0.0025, abs=1e-4)
     lowest = [
         body.pose.apply(build_mesh(body.asset).vertices_m)[:, 2].min()

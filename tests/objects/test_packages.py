@@ -11,7 +11,6 @@ from sim2cam.errors import SpecError
 from sim2cam.objects.carton import Carton
 from sim2cam.objects.packages import render_carton_texture, render_tin_texture
 from sim2cam.objects.tin import Tin
-from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.material import Texture
@@ -131,7 +130,7 @@ def test_packages_stand_and_are_what_they_say(make):
     carton = make.body("carton", CARTON, (0.2, 0.0, 0.101), mass_kg=0.5)
     settled, certificate = simulate(make.scene(tin, carton))
     assert certificate.rejection is None
-    assert [get_category(body) for body in settled.bodies[1:]] == ["beans", "rice"]
+    assert [body.get_category() for body in settled.bodies[1:]] == ["beans", "rice"]
     heights = [body.pose.position_m[2] for body in settled.bodies[1:]]
     assert heights == pytest.approx([0.055, 0.1], abs=3e-4)
 

@@ -7,7 +7,6 @@ import pytest
 import trimesh
 
 from sim2cam.objects.twisty import FACE_NORMALS, FACES, TwistyCube, make_scramble
-from sim2cam.render.frame import get_category
 from sim2cam.render.meshes.mesh import build_mesh, compute_extent
 from sim2cam.render.meshes.texture_set import build_texture_set
 from sim2cam.render.physics.colliders import build_collision_parts
@@ -98,4 +97,4 @@ def test_a_cube_comes_to_rest_on_a_face(make, turned_rad):
 
 
 def test_the_category_tells_the_layers(make):
-    assert [get_category(body(make, cube(layers))) for layers in (2, 3)] == ["2x2x2", "3x3x3"]
+    assert [body(make, cube(layers)).get_category() for layers in (2, 3)] == ["2x2x2", "3x3x3"]

@@ -14,7 +14,6 @@ from sim2cam.objects.sheet import Sheet
 from sim2cam.objects.tin import Tin
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.sampling import sample_factors
-from sim2cam.render.meshes.atlas import ATLAS_SPECS
 from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.package_label import PackageLabel
 from sim2cam.scene.scene import Scene
@@ -44,29 +43,29 @@ def shows(panel):
 
 def test_a_card_has_its_images_the_right_way_up(make, file, tmp_path):
     texture = make.ground().material.texture
-    plain = np.split(ATLAS_SPECS["card"].render_maps(CARD, texture)[0], 2, axis=1)
+    plain = np.split(CARD.render_maps(texture)[0], 2, axis=1)
     faced = np.split(
-        ATLAS_SPECS["card"].render_maps(replace(CARD, face_image=file), texture)[0], 2, axis=1
+        replace(CARD, face_image=file).render_maps(texture)[0], 2, axis=1
     )
     assert shows(faced[0])
     assert np.array_equal(faced[1], plain[1])
     backed = replace(CARD, back_image=file)
-    front, back = np.split(ATLAS_SPECS["card"].render_maps(backed, texture)[0], 2, axis=1)
+    front, back = np.split(backed.render_maps(texture)[0], 2, axis=1)
     assert np.array_equal(front, plain[0])
     assert shows(back)
 
 
 def test_fronts_of_packages_and_papers_are_the_image(make, file):
     texture, label = make.ground().material.texture, replace(LABEL, image=file)
-    tin = ATLAS_SPECS["tin"].render_maps(Tin(0.037, 0.11, label, "beans"), texture)[0]
+    tin = Tin(0.037, 0.11, label, "beans").render_maps(texture)[0]
     assert shows(tin[:384, 4:316])
     assert shows(tin[:384, 516:828])
-    carton = ATLAS_SPECS["carton"].render_maps(Carton((0.16, 0.06, 0.24), label, "beans"), texture)[
+    carton = Carton((0.16, 0.06, 0.24), label, "beans").render_maps(texture)[
         0
     ]
     assert shows(carton[:256, 516:764])
     assert not shows(carton[:256, :256])  # small print stays
-    sheet = ATLAS_SPECS["sheet"].render_maps(Sheet((0.21, 0.297, 0.0005), label), texture)[0]
+    sheet = Sheet((0.21, 0.297, 0.0005), label).render_maps(texture)[0]
     assert shows(sheet[:, :512])
     assert not shows(sheet[:, 512:])
 
@@ -74,8 +73,7 @@ def test_fronts_of_packages_and_papers_are_the_image(make, file):
 def test_an_image_that_changed_is_refused(make, file, tmp_path):
     picture(tmp_path / "front.png", 20)
     with pytest.raises(InputError, match=r"front\.png"):
-        ATLAS_SPECS["card"].render_maps(
-            replace(CARD, face_image=file), make.ground().material.texture
+        replace(CARD, face_image=file).render_maps(make.ground().material.texture
         )
 
 

@@ -15,7 +15,6 @@ from sim2cam.render.physics.simulation import (
     MAX_REST_SPEED_M_S,
     MAX_TILT_RAD,
     RestCriterion,
-    find_upward_face,
     simulate,
 )
 from sim2cam.render.physics.trajectory import MotionRecording
@@ -34,7 +33,7 @@ def posed(rotation, position=(0.0, 0.0, 0.0)):
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_upper_face_is_named_in_all_orientations(make, mirrored):
     die = make.die(mirrored=mirrored)
-    found = [find_upward_face(die, posed(rotation)) for rotation in ORIENTATIONS]
+    found = [die.find_upward_face(posed(rotation)) for rotation in ORIENTATIONS]
     assert sorted(value for value, _ in found) == sorted("123456" * 4)
     assert max(tilt for _, tilt in found) < 1e-6
 
@@ -44,8 +43,8 @@ def test_opposite_faces_sum_to_seven(make, mirrored):
     die = make.die(mirrored=mirrored)
     over = Rotation.from_euler("x", 180, degrees=True)
     for rotation in ORIENTATIONS:
-        up, _ = find_upward_face(die, posed(rotation))
-        down, _ = find_upward_face(die, posed(over * rotation))
+        up, _ = die.find_upward_face(posed(rotation))
+        down, _ = die.find_upward_face(posed(over * rotation))
         assert int(up) + int(down) == 7
 
 
@@ -58,14 +57,14 @@ def test_known_faces_and_both_chiralities(make):
         ("y", 90, "4", "3"),
     ):
         pose = posed(Rotation.from_euler(axis, degrees, degrees=True))
-        assert find_upward_face(make.die(), pose)[0] == value
-        assert find_upward_face(make.die(mirrored=True), pose)[0] == mirrored_value
+        assert make.die().find_upward_face(pose)[0] == value
+        assert make.die(mirrored=True).find_upward_face(pose)[0] == mirrored_value
 
 
 def test_the_tilt_is_the_angle_off_the_vertical(make):
     for degrees in (0.0, 3.0, 20.0, 44.0):
         pose = posed(Rotation.from_euler("xz", [degrees, 70], degrees=True))
-        value, tilt = find_upward_face(make.die(), pose)
+        value, tilt = make.die().find_upward_face(pose)
         assert value == "1"
         assert math.degrees(tilt) == pytest.approx(degrees, abs=1e-5)
 
