@@ -9,7 +9,7 @@ import pytest
 from sim2cam.errors import SpecError
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.objects.board import MARKER_COUNTS, Board, make_board_print
+from sim2cam.objects.board import MARKER_COUNTS, Board
 from sim2cam.render.frame import shoot
 
 INK = (0.02, 0.02, 0.02)
@@ -110,12 +110,23 @@ def test_a_charuco_board_is_printed_as_opencv_prints_it():
     known = cv2.aruco.CharucoBoard((4, 4), 0.025, 0.7 * 0.025, dictionary("5x5_100"), ids)
     # 200 texels a square, of which a marker takes 140, 20 a bit
     theirs = known.generateImage((1000, 1000), marginSize=100)
-    ours = cv2.resize(make_board_print(board).coverage, (1000, 1000), interpolation=cv2.INTER_AREA)
+    ours = cv2.resize(board.make_print().coverage, (1000, 1000), interpolation=cv2.INTER_AREA)
     assert (np.abs(ours - (theirs == 0)) > 0.5).mean() < 2e-3
 
 
+def test_corners_are_numbered_row_by_row_from_the_upper_left():
+    points = replace(CHARUCO, columns=5, rows=4, square_m=0.02).get_keypoints()
+    assert list(points) == [str(n) for n in range(12)]
+    assert points["0"] == pytest.approx((-0.03, 0.02, 0.002))
+    assert points["3"] == pytest.approx((0.03, 0.02, 0.002))
+    assert points["11"] == pytest.approx((0.03, -0.02, 0.002))
+    tags = replace(TAGS, columns=1, rows=1, first_marker=7, square_m=0.02).get_keypoints()
+    assert list(tags) == ["7.0", "7.1", "7.2", "7.3"]
+    assert tags["7.1"] == pytest.approx((0.007, 0.007, 0.002))
+
+
 def test_print_covers_as_much_as_its_dark_squares():
-    cover = make_board_print(CHESS).coverage
+    cover = CHESS.make_print().coverage
     width, height, _ = CHESS.size_m
     assert cover.min() >= 0
     assert cover.max() <= 1 + 1e-12

@@ -16,6 +16,7 @@ WHITE, BLACK = (0.8, 0.8, 0.8), (0.01, 0.01, 0.01)
 PLAIN = Texture("plain", WHITE, WHITE, 0.01, 0.0, 0.0, 0)
 DIE = EXAMPLES["die"]
 
+
 def test_more_rounding_and_cut_take_away_more():
     def volume(**changes):
         return compute_volume(replace(DIE, **changes).build_mesh())
@@ -101,13 +102,6 @@ def test_the_tilt_is_the_angle_off_the_vertical(degrees):
     assert value == "1"
     assert math.degrees(tilt) == pytest.approx(degrees, abs=1e-5)
     assert DIE.compute_tilt_rad(pose) == tilt
-
-
-def test_keypoints_are_the_centres_of_the_faces():
-    for value, point in replace(DIE, mirrored=True).get_keypoints().items():
-        assert replace(DIE, mirrored=True).get_face_normals()[value] == pytest.approx(
-            np.divide(point, 0.008)
-        )
 
 
 LAYOUTS = {  # a face's pips, by what makers vary: their radius, how far across and along they lie

@@ -141,6 +141,21 @@ def test_keypoints_lie_on_or_within_the_bounds(solid):
     assert solid.get_keypoint_normals().keys() == points.keys()
 
 
+@pytest.mark.parametrize(
+    "name", ["die", "mirrored die", "block", "carton", "box", "tin", "cylinder", "card"]
+)
+def test_keypoints_are_the_centres_of_the_sides_they_name(name):
+    mesh, points = mesh_of(EXAMPLES[name]), EXAMPLES[name].get_keypoints()
+    for index, (side, point) in enumerate(points.items(), 1):
+        part = {"front": 1, "back": 2}.get(side, int(side) if "die" in name else index)
+        vertices = mesh.vertices_m[mesh.parts == part]
+        middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+        assert np.allclose(middle[np.array(point) == 0], 0)
+        direction = np.array(point) / np.linalg.norm(point)
+        for reach in (vertices @ direction, mesh.vertices_m @ direction):
+            assert reach.max() == pytest.approx(np.linalg.norm(point))
+
+
 def compute_supports(points, directions):
     """Distance (n,) to which points reach in each direction: equal for equal convex hulls."""
     return (points @ directions.T).max(axis=0)

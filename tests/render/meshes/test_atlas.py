@@ -4,29 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from solids import EXAMPLES
 
 from sim2cam.images import SRGB_TO_LINEAR
-from sim2cam.objects.board import Board
-from sim2cam.objects.card import Card
-from sim2cam.objects.carton import Carton
-from sim2cam.objects.die import Die, Pips
-from sim2cam.objects.sheet import Sheet
-from sim2cam.objects.tin import Tin
 from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.scene.material import Wear
-from sim2cam.scene.package_label import PackageLabel
 
-LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
-ASSETS = {
-    "die": Die(0.016, 0.1, 0.3, Pips("round", 0.09, 0.25, 0.02, (0.01, 0.01, 0.01)), False),
-    "board": Board("chessboard", 5, 4, 0.02, 0.7, "4x4_50", 0, 0.01, 0.004, (0.02, 0.02, 0.02)),
-    "card": Card("10H", (0.063, 0.088, 0.001), 0.003, (0.1, 0.1, 0.5)),
-    "sheet": Sheet((0.21, 0.297, 0.0005), LABEL),
-    "carton": Carton((0.16, 0.06, 0.24), LABEL, "beans"),
-    "tin": Tin(0.037, 0.11, LABEL, "beans"),
-}
 INNER_M = {"die": 0.016, "board": 0.1, "card": 0.063, "sheet": 0.21, "carton": 0.16, "tin": 0.11}
 """Shorter side of the largest side of each."""
+ASSETS = {kind: EXAMPLES[kind] for kind in INNER_M}
 
 
 @pytest.fixture
