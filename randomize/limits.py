@@ -165,7 +165,8 @@ def _list_classes(domain: Domain, name: str, kind: type[ObjectKind]) -> tuple[La
     same = classes[0] if len(classes) == 1 else None
     symmetries = same.symmetries if same else NO_SYMMETRIES
     shape_symmetries = same.shape_symmetries if same else NO_SYMMETRIES
-    categories = tuple(sorted(map(str, lookup("category"))))
+    hidden = kind.list_hidden_categories(lookup)
+    categories = tuple(sorted({*map(str, lookup("category")), *hidden}))
     return (LabelClass(name, categories, symmetries, shape_symmetries),)
 
 

@@ -173,18 +173,24 @@ class Card(ObjectKind):
 
     @classmethod
     def list_label_classes(cls, possible: PossibleValues) -> tuple[LabelClass, ...]:
-        """Return the cards with and without a half-turn symmetry; with the back if it can be seen."""
+        """Return the cards with and without a half-turn symmetry, and the back."""
         faces = set(map(str, possible("face")))
+        symmetric = faces & set(HALF_TURN_FACES)
+        back = cls.list_hidden_categories(possible)
+        return (
+            cls.make_label_class(faces - symmetric | back),
+            cls.make_label_class(symmetric, "turnable card", symmetry.HALF_TURN),
+        )
+
+    @classmethod
+    def list_hidden_categories(cls, possible: PossibleValues) -> set[str]:
+        """Return the back if it can be seen."""
         moves = (
             possible(f"layout/{name}") != {0}
             for name in ("drop_height_m", "speed_m_s", "spin_rad_s")
         )
         is_back_seen = True in possible("face_down") or possible("lean_rad") != {0} or any(moves)
-        back = {CARD_BACK} if is_back_seen else set()
-        return (
-            cls.make_label_class(faces - set(HALF_TURN_FACES) | back),
-            cls.make_label_class(faces & set(HALF_TURN_FACES), "turnable card", symmetry.HALF_TURN),
-        )
+        return {CARD_BACK} if is_back_seen else set()
 
     @classmethod
     def check_factors(cls, possible: PossibleValues, image_names: Collection[str]) -> None:
@@ -201,7 +207,11 @@ class Card(ObjectKind):
 
     def get_category(self, pose: Pose) -> str:
         """Return the side that is up."""
-        return self.face if pose.rotation().apply((0.0, 0.0, 1.0))[2] > 0 else CARD_BACK
+        return self.get_hidden_category(pose) or self.face
+
+    def get_hidden_category(self, pose: Pose) -> str | None:
+        """Return ``back`` if the card lies face down."""
+        return CARD_BACK if pose.rotation().apply((0.0, 0.0, 1.0))[2] <= 0 else None
 
     def get_keypoints(self) -> dict[str, Vec3]:
         """Return the centres of the sides."""

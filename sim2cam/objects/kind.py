@@ -203,6 +203,11 @@ class ObjectKind(Solid):
         return (cls.make_label_class(possible("category")),)
 
     @classmethod
+    def list_hidden_categories(cls, possible: PossibleValues) -> set[str]:
+        """Return the categories of poses that hide what an object is, as ``back``."""
+        return set()
+
+    @classmethod
     def make_label_class(
         cls, categories: Collection[Value], name: str = "", symmetries: Symmetries | None = None
     ) -> LabelClass:

@@ -38,7 +38,7 @@ class Body:
         arrives_last: Whether it is placed when all others are at rest; in sequences it is there before, without
             collisions.
         decals: Stickers and prints on its sides, later ones on top; None without them.
-        category: Category of the label; None for that of the asset in its pose.
+        category: Category of the label unless the pose hides it; None for that of the asset.
     """
 
     name: str
@@ -70,7 +70,8 @@ class Body:
 
     def get_category(self) -> str:
         """Return the category of the label, which may depend on the pose."""
-        return self.category or self.asset.get_category(self.pose)
+        hidden = self.asset.get_hidden_category(self.pose)
+        return hidden or self.category or self.asset.get_category(self.pose)
 
     def get_motion(self) -> RigidMotion:
         """Return the motion over a short time without contacts."""

@@ -54,6 +54,10 @@ class Shape:
         """Return the category of a body with this shape and pose (object frame in the world)."""
         return self.kind
 
+    def get_hidden_category(self, pose: Pose) -> str | None:
+        """Return the category if the pose hides what the body is, as a card face down; None otherwise."""
+        return None
+
     def get_keypoints(self) -> dict[str, Vec3]:
         """Return the named points of the shape, in metres."""
         return {}

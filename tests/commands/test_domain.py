@@ -73,7 +73,10 @@ def test_it_writes_a_recipe_a_page_and_its_numbers(photos, quick, tmp_path, caps
     assert recipe.name == "few-fitted"
     warmth = recipe.domain.get_factor("light/warmth")
     assert [warmth.low, warmth.high] == found["ranges"][0]["after"]
-    assert recipe.domain.layout == load_recipe(str(tmp_path / "few.toml")).domain.layout
+    assert (
+        recipe.domain.groups["layout"]
+        == load_recipe(str(tmp_path / "few.toml")).domain.groups["layout"]
+    )
     assert (out / "fit.html").is_file()
     saved = json.loads((out / "fit.json").read_text())
     assert saved["ranges"] == found["ranges"]

@@ -226,6 +226,5 @@ def test_written_recipe_has_fitted_ranges(found, base, tmp_path):
     domain = load_recipe(str(out)).domain
     assert load_recipe(str(out)).name == "new"
     for path, distribution in found.distributions.items():
-        group, factor = path.split("/")
-        assert getattr(getattr(domain, group), factor) == distribution
-    assert domain.die == load_recipe("dice").domain.die
+        assert domain.get_factor(path) == distribution
+    assert domain.groups["die"] == load_recipe("dice").domain.groups["die"]

@@ -9,8 +9,8 @@ from sim2cam.randomize.distributions import Constant, Uniform
 from sim2cam.randomize.domain_survey import sample_factor_histograms
 
 PLAIN = load_recipe("dice")
-FEW = replace(PLAIN.domain.layout, die_count=Constant(3), distractor_count=Constant(0))
-RECIPE = replace(PLAIN, domain=replace(PLAIN.domain, layout=FEW))
+FEW = {"layout/die_count": Constant(3), "layout/distractor_count": Constant(0)}
+RECIPE = replace(PLAIN, domain=PLAIN.domain.replace_factors(FEW))
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,10 @@ def factors():
 def test_extremes_of_numbers_and_options(factors):
     assert list_extremes(factors["view/tilt_rad"]) == (0.0, 1.1)
     assert list_extremes(factors["layout/surface"]) == ("table", "mat", "tray")
-    assert list_extremes(factors["table/family"]) == RECIPE.domain.get_factor("table/family").options[:6]
+    assert (
+        list_extremes(factors["table/family"])
+        == RECIPE.domain.get_factor("table/family").options[:6]
+    )
     assert list_extremes(factors["layout/die_count"]) == ()
 
 
@@ -40,8 +43,8 @@ def test_images_show_the_set_value(factors):
 
 
 def test_blind_corner_has_no_image():
-    lens = replace(RECIPE.domain.lens, k1=Uniform(-8.0, 0.0))
-    recipe = replace(RECIPE, domain=replace(RECIPE.domain, lens=lens))
+    domain = RECIPE.domain.replace_factors({"lens/k1": Uniform(-8.0, 0.0)})
+    recipe = replace(RECIPE, domain=domain)
     (k1,) = [
         one
         for one in sample_factor_histograms(recipe.domain, 0, count=1, views=1)

@@ -19,7 +19,6 @@ from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RenderOptions, SequenceOptions, load_recipe
 from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.domain import AutomaticsFactors
 
 RENDER = RenderOptions(width=128, height=96, views=2)
 
@@ -76,9 +75,7 @@ def test_scene_file_renders_same_bytes(sim, kept):
 
 def test_lossless_image_stays_lossless(tmp_path):
     recipe = load_recipe("dice")
-    domain = replace(
-        recipe.domain, sensor=replace(recipe.domain.sensor, file_format=Constant("png"))
-    )
+    domain = recipe.domain.replace_factors({"sensor/file_format": Constant("png")})
     data = made(tmp_path / "d", replace(recipe, domain=domain), count=1)
     add_case(data / "000000", tmp_path / "kept", name="plain")
     assert images.read_size(tmp_path / "kept/plain.png") == (128, 96)
@@ -195,10 +192,9 @@ def test_every_frame_of_a_sequence_can_be_added(tmp_path):
 
 def test_frame_keeps_gains_of_earlier_frames(tmp_path):
     recipe = load_recipe("dice")
-    lag = AutomaticsFactors(
-        exposure_lag_s=Constant(3.0), white_balance=Constant(1.0), white_lag_s=Constant(3.0)
-    )
-    slow = replace(recipe, domain=replace(recipe.domain, automatics=lag))
+    lag = {"exposure_lag_s": 3.0, "white_balance": 1.0, "white_lag_s": 3.0}
+    automatics = {name: Constant(value) for name, value in lag.items()}
+    slow = replace(recipe, domain=recipe.domain.replace_groups({"automatics": automatics}))
     render = replace(RENDER, views=1, sequence=SequenceOptions(2, 0.3))
     data = made(tmp_path / "slow", slow, count=2, render=render)
     cases = [add_case(data / name, tmp_path / "kept") for name in ("000000", "000001")]

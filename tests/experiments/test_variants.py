@@ -306,4 +306,4 @@ def test_fixed_recipe_is_next_to_the_recipe(tmp_path):
     assert find_fixed_recipe(str(mine), dice) == str(twin)
     message = r"mine-fixed\.toml: categories are 1, 2, 3, 4, 5, 6, not 1, 2 as in 'dice'"
     with pytest.raises(RecipeError, match=message):
-        find_fixed_recipe(str(mine), replace(dice, categories=("1", "2"), domain=replace(dice.domain, die=None)))  # fmt: skip
+        find_fixed_recipe(str(mine), replace(dice, categories=("1", "2"), domain=dice.domain.replace_groups({"die": None})))  # fmt: skip

@@ -14,7 +14,6 @@ from sim2cam.pipeline.recipe import RECIPES_FOLDER, RenderOptions, load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.domain import Domain, iterate_factors
 from sim2cam.randomize.sampling import sample_factors
 
 FULL = load_recipe("dice-fisheye")
@@ -30,7 +29,7 @@ RECIPES = [
     pytest.param(path.stem, marks=[pytest.mark.slow] if path.stem in OF_FILES else [])
     for path in sorted(RECIPES_FOLDER.glob("*.toml"))
 ]
-GROUPS = [f.name for f in fields(Domain) if getattr(FULL.domain, f.name) is not None]
+GROUPS = list(FULL.domain.groups)
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +78,7 @@ def test_every_group_resamples_independently(name):
         pytest.skip(str(error))
     before = sample_factors(recipe.domain, 0, SCENE, views=1)
     let_go, moved = mechanics(recipe.compose_scene(before)), set()
-    groups = [f.name for f in fields(Domain) if getattr(recipe.domain, f.name) is not None]
-    for group in groups:
+    for group in recipe.domain.groups:
         after = sample_factors(
             recipe.domain, 0, SCENE, views=1, intervention=Intervention({group: 1})
         )
@@ -91,11 +89,11 @@ def test_every_group_resamples_independently(name):
         if group not in MECHANICAL:
             assert mechanics(recipe.compose_scene(after)) == let_go
     drawn = {path.split("/")[0] for path in before.values}
-    assert moved == drawn - {group for group in drawn if is_constant(getattr(recipe.domain, group))}
+    assert moved == drawn - {group for group in drawn if is_constant(recipe.domain.groups[group])}
 
 
 def is_constant(group):
-    return all(isinstance(factor, Constant) for _, factor in iterate_factors(group))
+    return all(isinstance(factor, Constant) for factor in group.values())
 
 
 def test_moved_bodies_are_listed(original):

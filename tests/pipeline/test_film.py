@@ -29,13 +29,6 @@ from sim2cam.pipeline.recipe import RenderOptions, SequenceOptions, load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.pipeline.translation import Certification, apply_transfer
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.domain import (
-    AutomaticsFactors,
-    DepthCameraFactors,
-    MotionFactors,
-    ShutterFactors,
-    StereoFactors,
-)
 from sim2cam.scene.scene import Scene
 
 FRAMES, VIEWS, INTERVAL_S = 4, 2, 0.11
@@ -49,12 +42,11 @@ CHOSEN = ("depth", "ids", "coverage", "flow_forward", "flow_backward")
 @pytest.fixture(scope="module")
 def recipe():
     dice = load_recipe("dice")
-    drift, none = Constant(0.05), Constant(0.0)
-    domain = replace(
-        dice.domain,
-        layout=replace(dice.domain.layout, die_count=Constant(6), distractor_count=Constant(0)),
-        shutter=ShutterFactors(Constant(0.004), Constant(0.004)),
-        motion=MotionFactors(drift, none, none, none, none, Constant(0.2)),
+    names = ("right_m_s", "down_m_s", "forward_m_s", "pitch_rad_s", "yaw_rad_s", "roll_rad_s")
+    motion = dict(zip(names, map(Constant, (0.05, 0.0, 0.0, 0.0, 0.0, 0.2)), strict=True))
+    shutter = {"exposure_s": Constant(0.004), "readout_s": Constant(0.004)}
+    domain = dice.domain.replace_groups({"shutter": shutter, "motion": motion}).replace_factors(
+        {"layout/die_count": Constant(6), "layout/distractor_count": Constant(0)}
     )
     film = SequenceOptions(FRAMES, INTERVAL_S, track_count=8)
     render = RenderOptions(96, 80, VIEWS, CHOSEN, film)
@@ -132,13 +124,13 @@ def test_tracks_follow_the_same_points(film):
 
 def test_each_frame_has_its_own_noise(recipe, tmp_path):
     """Check a static camera and static dice, in both stereo images and in sensor depth."""
-    sensor = replace(recipe.domain.sensor, full_well_e=Constant(300.0), denoise=Constant(0.0))
-    domain = replace(
-        recipe.domain, shutter=None, motion=None, sensor=sensor, stereo=StereoFactors(Constant(0.02)),
-        depth_camera=DepthCameraFactors(
-            Constant("time_of_flight"), noise_seed=Constant(7), min_range_m=Constant(0.05)
-        ),
-    )  # fmt: skip
+    depth_camera = {"kind": "time_of_flight", "noise_seed": 7, "min_range_m": 0.05}
+    domain = recipe.domain.replace_groups(
+        {
+            "shutter": None, "motion": None, "stereo": {"baseline_m": Constant(0.02)},
+            "depth_camera": {name: Constant(value) for name, value in depth_camera.items()},
+        }
+    ).replace_factors({"sensor/full_well_e": Constant(300.0), "sensor/denoise": Constant(0.0)})  # fmt: skip
     channels = ("depth", "ids", "sensor_depth", "right")
     still = RenderOptions(96, 80, 1, channels, SequenceOptions(FRAMES, 0.0001))
     data = make(replace(recipe, domain=domain, render=still), tmp_path / "d", FRAMES)
@@ -154,7 +146,7 @@ def test_each_frame_has_its_own_noise(recipe, tmp_path):
 
 
 def test_gains_restart_with_each_camera(recipe, film, tmp_path):
-    lag = replace(recipe.domain, automatics=AutomaticsFactors(exposure_lag_s=Constant(5.0)))
+    lag = recipe.domain.replace_groups({"automatics": {"exposure_lag_s": Constant(5.0)}})
     lagging = make(replace(recipe, domain=lag), tmp_path / "d", FRAMES * VIEWS)
     for number, (one, other) in enumerate(zip(film.samples, lagging.samples, strict=True)):
         is_first = number % FRAMES == 0
@@ -167,10 +159,8 @@ def test_gains_restart_with_each_camera(recipe, film, tmp_path):
 
 def test_gains_follow_light_with_sampled_lag(recipe, film, tmp_path):
     lag_s = 0.25
-    lag = replace(
-        recipe.domain,
-        automatics=AutomaticsFactors(exposure_lag_s=Constant(lag_s), white_balance=Constant(1.0)),
-    )
+    automatics = {"exposure_lag_s": Constant(lag_s), "white_balance": Constant(1.0)}
+    lag = recipe.domain.replace_groups({"automatics": automatics})
     lagging = make(replace(recipe, domain=lag), tmp_path / "d", FRAMES * VIEWS)
     share = math.exp(-INTERVAL_S / lag_s)
     for view in range(VIEWS):

@@ -97,7 +97,9 @@ def test_unset_joints_vary_over_full_range(place):
     recipe = load_recipe(str(place / "lamps.toml"))
     assert Recipe.from_json(recipe.to_json()) == recipe
     assert recipe.categories == ("block", "lamp")
-    assert {name: (d.low, d.high) for name, d in recipe.domain.get_factor("fixture/joints").items()} == {
+    assert {
+        name: (d.low, d.high) for name, d in recipe.domain.get_factor("fixture/joints").items()
+    } == {
         "knee": (0.2, 0.4),
         "reach": (0, 1),
     }

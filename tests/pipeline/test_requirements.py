@@ -31,10 +31,10 @@ from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import get_rasterizer
 
 PLAIN = load_recipe("dice")
-FEW = replace(PLAIN.domain.layout, die_count=Constant(2), distractor_count=Constant(0))
+FEW = {"layout/die_count": Constant(2), "layout/distractor_count": Constant(0)}
 RECIPE = replace(
     PLAIN,
-    domain=replace(PLAIN.domain, layout=FEW),
+    domain=PLAIN.domain.replace_factors(FEW),
     render=RenderOptions(width=96, height=80, views=1),
 )
 WARMTH = Requirement(((0.0, 2.0),), value=Same("light/warmth"))
@@ -136,12 +136,14 @@ def test_visible_objects_are_measured_on_labels():
 LARGE = needing(large=Requirement(((200.0, 400.0),), measure="min_box_px", budget=10))
 LARGE = replace(
     LARGE,
-    domain=replace(
-        LARGE.domain,
-        layout=replace(
-            FEW, die_count=Constant(1), speed_m_s=Constant(0.0), spin_rad_s=Constant(0.0)
-        ),
-        view=replace(LARGE.domain.view, die_px=Constant(220.0), aim_radius=Constant(0.0)),
+    domain=LARGE.domain.replace_factors(
+        {
+            "layout/die_count": Constant(1),
+            "layout/speed_m_s": Constant(0.0),
+            "layout/spin_rad_s": Constant(0.0),
+            "view/die_px": Constant(220.0),
+            "view/aim_radius": Constant(0.0),
+        }
     ),
     render=RenderOptions(width=640, height=640, views=2),
 )

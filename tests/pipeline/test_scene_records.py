@@ -20,10 +20,9 @@ from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant
 
 PLAIN = load_recipe("dice")
-FEW = replace(PLAIN.domain.layout, die_count=Constant(3))
 RECIPE = replace(
     PLAIN,
-    domain=replace(PLAIN.domain, layout=FEW),
+    domain=PLAIN.domain.replace_factors({"layout/die_count": Constant(3)}),
     render=replace(PLAIN.render, width=64, height=48, views=2),
 )
 FILM = replace(RECIPE, render=replace(RECIPE.render, views=1, sequence=SequenceOptions(2, 0.05)))

@@ -11,12 +11,10 @@ from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.counterfactual import Intervention
-from sim2cam.randomize.decals import DECAL_TARGETS
 from sim2cam.randomize.distributions import Choice, Constant
-from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.limits import RecipeNames, check_domain
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
-from sim2cam.scene.decal import SIDE_COUNTS
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +24,14 @@ def domain():
 
 def with_group(domain, name, **factors):
     given = {k: v if hasattr(v, "sample") else Constant(v) for k, v in factors.items()}
-    return domain.replace_factors({f"{name}/{name}": value for name, value in given.items()})
+    return domain.replace_factors({f"{name}/{factor}": value for factor, value in given.items()})
 
 
 def composed(domain, index=0, change=None):
     drawn = sample_factors(
         domain, 3, index, views=1, **({"intervention": change} if change else {})
     )
-    return drawn, build_scene(drawn, 64, 64)
+    return drawn, build_scene(drawn, domain, 64, 64)
 
 
 def decals_of(scene):
@@ -45,7 +43,7 @@ def test_each_is_where_and_what_was_drawn(domain, index):
     drawn, scene = composed(with_group(domain, "layout", decal_count=12), index)
     found = decals_of(scene)
     for body, decal in found:
-        assert decal.side < SIDE_COUNTS[body.asset.kind]
+        assert decal.side < body.asset.side_count
     there = {body.name.partition("/")[0] for body in scene.bodies}
     wanted = [drawn.get_str(f"decal/{i}/on") for i in range(12)]
     assert sorted(body.name.partition("/")[0] for body, _ in found) == sorted(
@@ -100,24 +98,23 @@ def test_they_say_what_is_told(domain):
 
 def test_all_places_can_be_told(domain):
     dice = load_recipe("dice").domain
-    dice = replace(dice, decal=domain.decal)
+    dice = dice.replace_groups({"decal": domain.groups["decal"]})
     with pytest.raises(
         ValueError, match=r"'domain\.decal\.on' can be 'carton', but no scene contains one"
     ):
-        check_domain(dice, (), [str(n) for n in range(1, 7)])
+        check_domain(dice, RecipeNames(categories=tuple("123456")))
     stuck = with_group(dice, "decal", on=Choice(("die", "mat")))
-    check_domain(stuck, (), [str(n) for n in range(1, 7)])
+    check_domain(stuck, RecipeNames(categories=tuple("123456")))
     stuck = with_group(stuck, "layout", decal_count=4)
     stuck = with_group(stuck, "decal", on="die")
     found = decals_of(composed(stuck)[1])
     assert {body.asset.kind for body, _ in found} == {"die"}
-    assert set(DECAL_TARGETS) - {"mat", "paper", "table"} <= SIDE_COUNTS.keys()
 
 
 def test_tables_have_theirs_in_every_scene(domain):
-    dice = replace(load_recipe("dice").domain, decal=domain.decal)
+    dice = load_recipe("dice").domain.replace_groups({"decal": domain.groups["decal"]})
     dice = with_group(with_group(dice, "layout", decal_count=2), "decal", on="table")
-    check_domain(dice, (), [str(n) for n in range(1, 7)])
+    check_domain(dice, RecipeNames(categories=tuple("123456")))
     assert [body.name for body, _ in decals_of(composed(dice)[1])] == ["table", "table"]
 
 

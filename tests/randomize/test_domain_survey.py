@@ -1,9 +1,6 @@
-from dataclasses import fields, replace
-
 import pytest
 
 from sim2cam.randomize.distributions import Choice, Constant, Quota, Schedule, Uniform, to_toml
-from sim2cam.randomize.domain import iterate_factors
 from sim2cam.randomize.domain_survey import sample_factor_histograms
 from sim2cam.randomize.sampling import sample_factors
 
@@ -12,13 +9,13 @@ SCENES = 8
 
 @pytest.fixture(scope="module")
 def surveyed(domain):
-    layout = replace(
-        domain.layout,
-        surface=Quota((Constant("table"), Choice(("mat", "tray"))), (1, 3)),
-        aspect=Schedule(((0, Constant(0.5)), (9, Uniform(0.6, 1.0)))),
-        wall_m=Constant(0.02),
+    other = domain.replace_factors(
+        {
+            "layout/surface": Quota((Constant("table"), Choice(("mat", "tray"))), (1, 3)),
+            "layout/aspect": Schedule(((0, Constant(0.5)), (9, Uniform(0.6, 1.0)))),
+            "layout/wall_m": Constant(0.02),
+        }
     )
-    other = replace(domain, layout=layout)
     return other, sample_factor_histograms(other, 4, count=SCENES, views=1)
 
 
@@ -29,9 +26,8 @@ def by_name(factors):
 def test_every_factor_is_surveyed_in_order(surveyed):
     domain, factors = surveyed
     assert [(one.group, one.factor, one.distribution) for one in factors] == [
-        (group.name, factor, to_toml(distribution))
-        for group in fields(domain)
-        for factor, distribution in iterate_factors(getattr(domain, group.name))
+        (group, factor, to_toml(distribution))
+        for group, factor, distribution in domain.iterate_factors()
     ]
 
 

@@ -11,7 +11,12 @@ from sim2cam.objects.block import Block
 from sim2cam.objects.primitives import Cylinder, Sphere
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant
-from sim2cam.randomize.limits import check_domain, check_settings, list_categories
+from sim2cam.randomize.limits import (
+    RecipeNames,
+    check_domain,
+    check_settings,
+    list_label_classes,
+)
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.physics.simulation import simulate
@@ -30,14 +35,14 @@ def boards():
 
 
 def changed(domain, group, **values):
-    fixed = {name: None if value is None else Constant(value) for name, value in values.items()}
-    return domain.replace_factors({f"{group}/{name}": value for name, value in fixed.items()})
+    return domain.replace_factors(
+        {f"{group}/{name}": Constant(value) for name, value in values.items()}
+    )
 
 
 def composed(domain, index, **layout):
-    return build_scene(
-        sample_factors(changed(domain, "layout", **layout), 0, index, views=1), 640, 480
-    )
+    domain = changed(domain, "layout", **layout)
+    return build_scene(sample_factors(domain, 0, index, views=1), domain, 640, 480)
 
 
 def corners(body):
@@ -129,16 +134,18 @@ def test_a_pile_is_let_go_over_one_place_at_rest(cubes):
 
 def test_left_out_it_is_a_throw(cubes):
     given = composed(cubes.domain, 1, arrangement="throw")
-    assert composed(cubes.domain, 1, arrangement=None) == given
+    layout = {k: v for k, v in cubes.domain.groups["layout"].items() if k != "arrangement"}
+    assert composed(cubes.domain.replace_groups({"layout": layout}), 1) == given
 
 
 def test_mass_drag_and_spin_drag_are_drawn_for_each_block(cubes):
-    group = replace(
-        cubes.domain.block, mass_offset_x=Choice((-0.2, 0.3)), mass_offset_z=Constant(0.1),
-        drag=Constant(0.25), spin_drag=Choice((0.5, 0.75)),
+    domain = cubes.domain.replace_factors(
+        {
+            "block/mass_offset_x": Choice((-0.2, 0.3)), "block/mass_offset_z": Constant(0.1),
+            "block/drag": Constant(0.25), "block/spin_drag": Choice((0.5, 0.75)),
+        }
     )  # fmt: skip
-    domain = replace(cubes.domain, block=group)
-    check_domain(domain, (), cubes.categories)
+    check_domain(domain, cubes.names)
     bodies = targets(composed(domain, 2, block_count=12))
     shares = {tuple(np.divide(b.mass_offset_m, b.asset.size_m).round(9)) for b in bodies}
     assert shares == {(-0.2, 0.0, 0.1), (0.3, 0.0, 0.1)}
@@ -160,11 +167,13 @@ def test_a_held_board_hangs_above_what_lies_there_and_others_do_not(boards):
 
 
 def test_what_can_be_shown_is_told_by_kind(cubes, boards):
-    assert list_categories(cubes.domain) == {"cube": cubes.categories}
-    bricks = changed(cubes.domain, "block", height=0.6)
-    assert set(list_categories(bricks)) == {"block"}
-    assert list_categories(boards.domain) == {"board": boards.categories}
-    cards = list_categories(load_recipe("cards").domain)
+    def by_name(domain):
+        return {one.name: one.categories for one in list_label_classes(domain)}
+
+    assert by_name(cubes.domain) == {"cube": cubes.categories}
+    assert set(by_name(changed(cubes.domain, "block", height=0.6))) == {"block"}
+    assert by_name(boards.domain) == {"board": boards.categories}
+    cards = by_name(load_recipe("cards").domain)
     assert "10H" in cards["turnable card"]
     assert "back" in cards["card"]
     assert len(cards["card"]) + len(cards["turnable card"]) == 53
@@ -199,17 +208,18 @@ def test_every_shipped_cube_is_of_the_colour_it_is_called(cubes):
 )  # fmt: skip
 def test_what_a_factor_cannot_be_is_refused(cubes, group, values, message):
     with pytest.raises(ValueError, match="^" + message.replace(".", r"\.")):
-        check_domain(changed(cubes.domain, group, **values), (), cubes.categories)
+        check_domain(changed(cubes.domain, group, **values), cubes.names)
 
 
 def test_categories_that_lack_what_is_shown_are_refused(boards):
     with pytest.raises(
-        ValueError, match=r"^categories must contain charuco, because a board can show it$"
+        ValueError,
+        match=r"^categories must contain charuco, because an object of 'domain\.board' can show it",
     ):
-        check_domain(boards.domain, (), ("chessboard", "markers"))
+        check_domain(boards.domain, RecipeNames(categories=("chessboard", "markers")))
 
 
 def test_settings_know_the_categories(cubes):
-    check_settings(cubes.domain, {"block/0/category": "red"}, (), cubes.categories)
+    check_settings(cubes.domain, {"block/0/category": "red"}, cubes.names)
     with pytest.raises(UsageError, match=r"^'block/0/category' cannot be 'pink'"):
-        check_settings(cubes.domain, {"block/0/category": "pink"}, (), cubes.categories)
+        check_settings(cubes.domain, {"block/0/category": "pink"}, cubes.names)

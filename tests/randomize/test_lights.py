@@ -31,9 +31,8 @@ height_m = 1.5
 def light_of(tmp_path, text, index=0):
     path = tmp_path / "r.toml"
     path.write_text(f'base = "dice"\n{text}\n')
-    return build_scene(
-        sample_factors(load_recipe(str(path)).domain, 0, index, views=1), 64, 64
-    ).environment
+    domain = load_recipe(str(path)).domain
+    return build_scene(sample_factors(domain, 0, index, views=1), domain, 64, 64).environment
 
 
 def test_a_southern_window_lets_the_noon_sun_in(tmp_path):

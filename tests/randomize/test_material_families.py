@@ -1,16 +1,16 @@
 import re
-from dataclasses import fields, replace
 
 import pytest
 
 from sim2cam.errors import RecipeError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Uniform
-from sim2cam.randomize.domain import SurfaceFactors
-from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.factor_groups import SurfaceFactors
+from sim2cam.randomize.limits import RecipeNames, check_domain
 from sim2cam.randomize.material_families import OWN_MATERIAL, expand_families, load_families
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
+from sim2cam.scene.parameters import list_parameters
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +20,15 @@ def domain():
 
 def with_table(domain, **factors):
     given = {k: v if hasattr(v, "sample") else Constant(v) for k, v in factors.items()}
-    return expand_families(replace(domain, table=replace(domain.table, **given)))
+    return expand_families(
+        domain.replace_factors({f"table/{name}": value for name, value in given.items()})
+    )
 
 
 @pytest.mark.parametrize("name", load_families())
 def test_every_family_draws_what_its_factors_may_be(domain, name):
-    assert load_families()[name].keys() <= {field.name for field in fields(SurfaceFactors)}
-    check_domain(with_table(domain, material=name), ())
+    assert load_families()[name].keys() <= list_parameters(SurfaceFactors).keys()
+    check_domain(with_table(domain, material=name), RecipeNames(categories=tuple("123456")))
 
 
 def test_a_domain_without_materials_stays_as_it_is(domain):
@@ -46,13 +48,19 @@ def test_own_is_drawn_as_without_families(domain, index):
 
 
 def test_a_surface_follows_its_own_material_thing_by_thing(domain):
-    surface = replace(domain.distractor_surface, material=Choice(("rubber", "polished_metal")))
-    layout = replace(domain.layout, distractor_count=Constant(12))
-    drawn = sample_factors(
-        expand_families(replace(domain, distractor_surface=surface, layout=layout)), 0, 0, views=1
+    domain = expand_families(
+        domain.replace_factors(
+            {
+                "distractor_surface/material": Choice(("rubber", "polished_metal")),
+                "layout/distractor_count": Constant(12),
+            }
+        )
     )
+    drawn = sample_factors(domain, 0, 0, views=1)
     bodies = [
-        body for body in build_scene(drawn, 64, 64).bodies if body.name.startswith("distractor")
+        body
+        for body in build_scene(drawn, domain, 64, 64).bodies
+        if body.name.startswith("distractor")
     ]
     metals = set()
     for number, body in enumerate(bodies):
@@ -66,7 +74,7 @@ def test_a_surface_follows_its_own_material_thing_by_thing(domain):
 def test_wear_comes_with_any_material(domain):
     worn = with_table(domain, material="wood", dust=0.3, scratches=Uniform(0.1, 0.2))
     drawn = sample_factors(worn, 0, 0, views=1)
-    table = build_scene(drawn, 64, 64).bodies[0].material
+    table = build_scene(drawn, domain, 64, 64).bodies[0].material
     assert table.wear.dust == 0.3
     assert 0.1 <= table.wear.scratches <= 0.2
     assert table.wear.seed == drawn.get_int("table/seed")
@@ -75,7 +83,7 @@ def test_wear_comes_with_any_material(domain):
 
 def test_what_glows_is_drawn(domain):
     drawn = sample_factors(with_table(domain, emission=2.5), 0, 0, views=1)
-    assert build_scene(drawn, 64, 64).bodies[0].material.emission == 2.5
+    assert build_scene(drawn, domain, 64, 64).bodies[0].material.emission == 2.5
 
 
 BAD = [

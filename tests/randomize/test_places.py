@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +9,8 @@ import pytest
 from sim2cam.geometry.poses import Pose
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Each, Shared, Uniform
-from sim2cam.randomize.domain import FixtureFactors
 from sim2cam.randomize.layout import BOARD_THICKNESS_M
-from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.limits import RecipeNames, check_domain
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.scene.articulation import Articulation, Joint
@@ -53,7 +51,7 @@ def changed(domain, group, **values):
 
 
 def scene_of(domain, index=0, assets=()):
-    return build_scene(sample_factors(domain, 0, index, views=1), 640, 480, assets)
+    return build_scene(sample_factors(domain, 0, index, views=1), domain, 640, 480, assets)
 
 
 def corners(body):
@@ -68,14 +66,13 @@ def targets(scene):
 
 def with_gate(domain, **values):
     zero = Constant(0.0)
-    group = FixtureFactors(
-        zero, zero, zero, zero, Constant(True), zero, Constant("gate.urdf"), {"lift": Uniform(0, 1)}
+    group = dict.fromkeys(("x_m", "y_m", "z_m", "yaw_rad", "friction_share"), zero) | {
+        "labelled": Constant(True), "asset": Constant("gate.urdf"), "joints.lift": Uniform(0, 1),
+    }  # fmt: skip
+    domain = domain.replace_groups(
+        {"fixture": group, "fixture_surface": domain.groups["block_surface"]}
     )
-    named = {name: value for name, value in values.items() if name != "joints"}
-    domain = replace(domain, fixture=group, fixture_surface=domain.block_surface)
-    domain = changed(domain, "fixture", **named)
-    if "joints" in values:
-        domain = domain.replace_factors({"fixture/joints": values["joints"]})
+    domain = changed(domain, "fixture", **values)
     return changed(domain, "layout", fixture_count=1, surface="table")
 
 
@@ -83,7 +80,7 @@ def test_each_instance_has_a_distribution_of_its_own(cubes):
     of = Each((Constant(0.03), Uniform(0.04, 0.05), Choice((0.02, 0.025))))
     domain = changed(cubes, "layout", block_count=5)
     domain = domain.replace_factors({"block/length_m": of})
-    check_domain(domain, (), COLORS)
+    check_domain(domain, RecipeNames(categories=COLORS))
     lengths = [
         sample_factors(domain, 0, 3, views=1).get_float(f"block/{i}/length_m") for i in range(5)
     ]
@@ -104,7 +101,7 @@ def test_what_all_have_in_common_is_not_of_each(cubes, group, values, place):
     with pytest.raises(
         ValueError, match=f"^'{place}' is the same for all instances, so it cannot use"
     ):
-        check_domain(changed(cubes, group, **values), (), ("blue",))
+        check_domain(changed(cubes, group, **values), RecipeNames(categories=("blue",)))
 
 
 def test_placed_things_are_let_go_where_they_are_told(cubes):
@@ -160,7 +157,7 @@ def test_a_shelf_needs_boards(cubes):
     with pytest.raises(
         ValueError, match=r"be 'shelf', but 'domain\.layout\.shelf_count' is missing"
     ):
-        check_domain(changed(cubes, "layout", surface="shelf"), (), COLORS)
+        check_domain(changed(cubes, "layout", surface="shelf"), RecipeNames(categories=COLORS))
 
 
 @pytest.mark.parametrize("arrangement", ["throw", "pile", "stack", "scatter"])
@@ -168,7 +165,7 @@ def test_a_shelf_needs_boards(cubes):
 def test_things_are_let_go_clear_of_what_stands_fixed(cubes, arrangement, index):
     domain = with_gate(
         changed(cubes, "layout", arrangement=arrangement, block_count=6, region_m=0.3),
-        joints={"lift": Constant(0.0)},
+        **{"joints.lift": 0.0},
     )
     scene = scene_of(domain, index, (gate(),))
     fixed = next(body for body in scene.bodies if body.asset.kind == "mesh")
@@ -188,7 +185,6 @@ def test_joints_are_drawn_each_for_itself_and_stand_in_the_scene(cubes):
     for index in range(5):
         drawn = sample_factors(domain, 0, index, views=1)
         share = drawn.get_float("fixture/0/joints.lift")
-        assert drawn.get_named("fixture/0/joints") == {"lift": share}
         (body,) = (b for b in scene_of(domain, index, (gate(),)).bodies if b.asset.kind == "mesh")
         assert body.asset.joints == (("lift", share),)  # its limits are 0 and 1
         assert dict(body.asset.keypoints) == {"lift": (0, 0, 0.2)}
@@ -200,11 +196,11 @@ def test_joints_are_drawn_each_for_itself_and_stand_in_the_scene(cubes):
 
 
 def test_a_joints_share_is_from_0_to_1(cubes):
-    domain = with_gate(cubes, joints={"lift": Uniform(0.5, 1.5)})
+    domain = with_gate(cubes, **{"joints.lift": Uniform(0.5, 1.5)})
     with pytest.raises(
         ValueError, match=r"^'domain\.fixture\.joints\.lift' cannot be 1\.5\. Allowed: num"
     ):
-        check_domain(domain, ("gate.urdf",), COLORS)
+        check_domain(domain, RecipeNames(("gate.urdf",), COLORS))
 
 
 @pytest.mark.parametrize("surface", ["table", "mat", "bin", "shelf"])

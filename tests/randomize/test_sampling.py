@@ -1,5 +1,4 @@
 import re
-from dataclasses import fields, replace
 
 import pytest
 
@@ -7,10 +6,8 @@ from sim2cam.errors import UsageError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant, Uniform
-from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, ShutterFactors
+from sim2cam.randomize.factor_groups import PER_VIEW_GROUPS, SINGLETON_GROUPS
 from sim2cam.randomize.sampling import (
-    GROUPS_BY_COUNT,
-    PER_VIEW_GROUPS,
     check_instances,
     sample_factors,
 )
@@ -42,13 +39,15 @@ def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
     values = drawn(domain, views=3).values
     counts = {
         **{
-            name: values.get(count, 0) for count, names in GROUPS_BY_COUNT.items() for name in names
+            name: values.get(count, 0)
+            for count, names in domain.repeated_groups.items()
+            for name in names
         },
         **dict.fromkeys(PER_VIEW_GROUPS, 3),
     }
     assert counts["die"] == counts["die_color"] == values["layout/die_count"] > 0
-    assert {f.name for f in fields(Domain)} == {*counts, *SINGLETON_GROUPS}
-    counts |= {n: 0 for n in counts if getattr(domain, n) is None}
+    assert {*domain.parameters} >= {*counts, *SINGLETON_GROUPS} >= {*domain.groups}
+    counts |= {name: 0 for name in counts if name not in domain}
     for name, count in counts.items():
         found = {p.split("/")[1] for p in values if p.split("/")[0] == name}
         assert found == {str(i) for i in range(count)}
@@ -80,13 +79,13 @@ def test_more_views_change_nothing_else(domain):
     few, many = drawn(domain, views=2), drawn(domain, views=4)
     assert few.values.items() <= many.values.items()
     added = many.values.keys() - few.values.keys()
-    there = [name for name in PER_VIEW_GROUPS if getattr(domain, name)]
+    there = [name for name in PER_VIEW_GROUPS if name in domain]
     assert {tuple(p.split("/")[:2]) for p in added} == {(n, i) for n in there for i in "23"}
 
 
 def test_a_group_that_is_added_changes_nothing_else(domain):
-    shutter = ShutterFactors(exposure_s=Uniform(0.001, 0.02), readout_s=Constant(0.0))
-    before, after = drawn(domain), drawn(replace(domain, shutter=shutter))
+    shutter = {"exposure_s": Uniform(0.001, 0.02), "readout_s": Constant(0.0)}
+    before, after = drawn(domain), drawn(domain.replace_groups({"shutter": shutter}))
     assert changed(before, after) == {
         f"shutter/{i}/{name}" for i in "01" for name in ("exposure_s", "readout_s")
     }
@@ -121,9 +120,7 @@ def test_a_name_is_not_taken_for_another_that_begins_alike(domain):
         drawn(domain), drawn(domain, intervention=Intervention(resamples={"die": 1}))
     )
     assert {p.split("/")[0] for p in differing} == {"die"}
-    more = sample_factors(
-        domain.replace_factors({"layout/die_count": Constant(12)}), 3, 5, views=1
-    )
+    more = sample_factors(domain.replace_factors({"layout/die_count": Constant(12)}), 3, 5, views=1)
     again = sample_factors(
         domain.replace_factors({"layout/die_count": Constant(12)}),
         3, 5, views=1, intervention=Intervention(resamples={"die/1": 1}),
@@ -137,7 +134,7 @@ def test_another_distribution_of_one_factor_changes_no_other(domain):
 
 
 def test_an_unknown_group_is_refused(domain):
-    names = ", ".join(sorted(f.name for f in fields(Domain) if getattr(domain, f.name)))
+    names = ", ".join(sorted(domain.groups))
     message = f"unknown group 'lihgt'. Did you mean 'light'? Allowed: {names}"
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         drawn(domain, intervention=Intervention(resamples={"lihgt": 1}))

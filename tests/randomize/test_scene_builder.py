@@ -7,46 +7,25 @@ import pytest
 from sim2cam.geometry.lens import KannalaBrandt
 from sim2cam.geometry.poses import Pose
 from sim2cam.objects.die import Die
-from sim2cam.objects.primitives import Cuboid, Cylinder, Ground, Sphere
+from sim2cam.objects.primitives import Ground
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
-from sim2cam.randomize.domain import (
-    AutomaticsFactors,
-    DepthCameraFactors,
-    FisheyeFactors,
-    MotionFactors,
-    NearLightFactors,
-    ShutterFactors,
-)
-from sim2cam.randomize.materials import linear_to_srgb
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.lighting.beams import compute_ground_irradiance
 from sim2cam.scene import camera as scene_camera
 from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, TimeOfFlight
 from sim2cam.scene.light import Environment
+from sim2cam.scene.material import linear_to_srgb
 from sim2cam.scene.scene import Scene
 
 INDICES = range(12)
 
 
 def composed(domain, index, **layout):
-    fixed = {name: Constant(value) for name, value in layout.items()}
-    changed = replace(domain, layout=replace(domain.layout, **fixed))
-    drawn = sample_factors(changed, 0, index, views=2)
-    return drawn, build_scene(drawn, 640, 480)
-
-
-def radius(asset):
-    match asset:
-        case Die():
-            return asset.edge_m * math.sqrt(3) / 2
-        case Cuboid():
-            return math.hypot(*asset.size_m) / 2
-        case Cylinder():
-            return math.hypot(asset.radius_m, asset.height_m / 2)
-        case Sphere():
-            return asset.radius_m
+    domain = domain.replace_factors({f"layout/{k}": Constant(v) for k, v in layout.items()})
+    drawn = sample_factors(domain, 0, index, views=2)
+    return drawn, build_scene(drawn, domain, 640, 480)
 
 
 def moving(scene):
@@ -56,7 +35,7 @@ def moving(scene):
 @pytest.mark.parametrize("index", INDICES)
 def test_equal_draws_give_equal_scenes(domain, index):
     drawn, scene = composed(domain, index)
-    assert build_scene(drawn, 640, 480) == scene
+    assert build_scene(drawn, domain, 640, 480) == scene
     assert Scene.from_json(scene.to_json()) == scene
 
 
@@ -66,7 +45,7 @@ def test_nothing_overlaps_when_it_is_let_go(domain, index):
     bodies = moving(scene)
     assert len(bodies) == 29
     spots = np.array([body.pose.position_m for body in bodies])
-    reach = np.array([radius(body.asset) for body in bodies])
+    reach = np.array([body.asset.bounding_radius_m for body in bodies])
     apart = np.linalg.norm(spots[:, None] - spots[None], axis=-1)
     needed = reach[:, None] + reach[None]
     off_diagonal = ~np.eye(len(bodies), dtype=bool)
@@ -80,7 +59,9 @@ def test_in_a_tray_everything_is_let_go_between_its_walls(domain, index):
     side = drawn.get_float("layout/surface_side_m")
     half = np.array([side, side * drawn.get_float("layout/aspect")]) / 2
     for body in moving(scene):
-        assert (np.abs(body.pose.position_m[:2]) + radius(body.asset) <= half + 1e-9).all()
+        assert (
+            np.abs(body.pose.position_m[:2]) + body.asset.bounding_radius_m <= half + 1e-9
+        ).all()
 
 
 def test_a_tray_has_four_walls_around_its_floor(domain):
@@ -135,10 +116,10 @@ def test_a_set_of_dice_of_one_look_differs_in_size_and_place_alone(domain):
 
 
 def test_marks_stand_out_from_the_body(domain):
-    contrast = replace(domain.die_color, pip_contrast=Constant(0.35))
+    domain = domain.replace_factors({"die_color/pip_contrast": Constant(0.35)})
     for index in INDICES:
-        drawn = sample_factors(replace(domain, die_color=contrast), 0, index, views=1)
-        for body in build_scene(drawn, 64, 64).bodies:
+        drawn = sample_factors(domain, 0, index, views=1)
+        for body in build_scene(drawn, domain, 64, 64).bodies:
             if body.is_target:
                 colors = body.asset.pips.color, body.material.texture.color_a
                 away = math.dist(*map(linear_to_srgb, colors))
@@ -166,7 +147,7 @@ def test_cameras_see_dice_at_the_size_that_was_drawn(domain, index):
 
 def test_the_view_scales_with_the_picture(domain):
     drawn = sample_factors(domain, 0, 0, views=1)
-    small, large = (build_scene(drawn, side, side).cameras[0] for side in (320, 640))
+    small, large = (build_scene(drawn, domain, side, side).cameras[0] for side in (320, 640))
     assert small.pose == large.pose
     assert large.lens.fx_px == pytest.approx(2 * small.lens.fx_px)
     assert large.lens.cx_px + 0.5 == pytest.approx(2 * (small.lens.cx_px + 0.5))
@@ -193,7 +174,7 @@ def test_rotations_are_uniform(domain):
     ups = []
     for index in range(60):
         drawn = sample_factors(domain, 1, index, views=1)
-        for body in build_scene(drawn, 64, 64).bodies:
+        for body in build_scene(drawn, domain, 64, 64).bodies:
             if body.is_target:
                 ups.append(body.pose.rotation().apply([0.0, 0.0, 1.0]))
     ups = np.array(ups)
@@ -222,16 +203,17 @@ def test_a_domain_without_them_gives_cameras_without_them(domain):
 
 
 def test_every_kind_of_depth_camera_takes_its_own_factors(domain):
-    factors = DepthCameraFactors(
-        kind=Choice(tuple(DEPTH_CAMERA_TYPES)),
-        noise_seed=Uniform(0, 100),
-        modulation_hz=Constant(60e6),
-        baseline_m=Uniform(0.05, 0.06),
-        min_range_m=Integers(1, 2),
-    )
+    group = {
+        "kind": Choice(tuple(DEPTH_CAMERA_TYPES)),
+        "noise_seed": Uniform(0, 100),
+        "modulation_hz": Constant(60e6),
+        "baseline_m": Uniform(0.05, 0.06),
+        "min_range_m": Integers(1, 2),
+    }
+    domain = domain.replace_groups({"depth_camera": group})
     kinds = {}
     for index in INDICES:
-        _, scene = composed(replace(domain, depth_camera=factors), index)
+        _, scene = composed(domain, index)
         for camera in scene.cameras:
             kinds[camera.depth_camera.kind] = camera.depth_camera
             assert type(camera.depth_camera.noise_seed) is int
@@ -243,12 +225,13 @@ def test_every_kind_of_depth_camera_takes_its_own_factors(domain):
 
 
 def test_a_camera_moves_along_its_own_axes_only_where_that_is_drawn(domain):
-    motion = MotionFactors(*(Constant(value) for value in (0.1, 0.2, 0.3, 1.0, 2.0, 3.0)))
-    shutter = ShutterFactors(Constant(0.01), Constant(-0.02))
-    moving = build_scene(
-        sample_factors(replace(domain, motion=motion, shutter=shutter), 0, 3, views=1), 640, 480
+    names = ("right_m_s", "down_m_s", "forward_m_s", "pitch_rad_s", "yaw_rad_s", "roll_rad_s")
+    motion = dict(zip(names, map(Constant, (0.1, 0.2, 0.3, 1.0, 2.0, 3.0)), strict=True))
+    shutter = {"exposure_s": Constant(0.01), "readout_s": Constant(-0.02)}
+    moving, still = (
+        build_scene(sample_factors(d, 0, 3, views=1), d, 640, 480)
+        for d in (domain.replace_groups({"motion": motion, "shutter": shutter}), domain)
     )
-    still = build_scene(sample_factors(domain, 0, 3, views=1), 640, 480)
     (camera,) = moving.cameras
     own = camera.twist.express_in(camera.pose)
     assert own.velocity_m_s == pytest.approx((0.1, 0.2, 0.3))
@@ -263,15 +246,13 @@ def near(kind, **changes):
         "kind": kind, "level": 2.0, "distance_m": 0.8, "elevation_rad": 1.0, "azimuth_rad": 0.5,
         "size_m": 0.1, "cone_rad": 0.5, "warmth": 0.0,
     }  # fmt: skip
-    return NearLightFactors(
-        **{name: Constant(value) for name, value in (factors | changes).items()}
-    )
+    return {name: Constant(value) for name, value in (factors | changes).items()}
 
 
 @pytest.mark.parametrize("kind", ["point", "spot", "area"])
 def test_near_lights_shed_their_level_on_the_middle_of_the_table(domain, kind):
-    light = replace(domain.light, near_count=Constant(2))
-    _, scene = composed(replace(domain, light=light, near_light=near(kind)), 0)
+    domain = domain.replace_groups({"near_light": near(kind)})
+    _, scene = composed(domain.replace_factors({"light/near_count": Constant(2)}), 0)
     one, other = scene.environment.lights
     assert one == other
     assert one.kind == kind
@@ -283,13 +264,14 @@ def test_near_lights_shed_their_level_on_the_middle_of_the_table(domain, kind):
 
 
 def test_without_their_count_near_lights_are_not_drawn(domain):
-    assert composed(replace(domain, near_light=near("spot")), 0)[1].environment.lights == ()
+    domain = domain.replace_groups({"near_light": near("spot")})
+    assert composed(domain, 0)[1].environment.lights == ()
 
 
 def test_a_fisheye_takes_the_place_of_the_lens_and_sees_as_far_to_the_side(domain):
-    bends = FisheyeFactors(*(Constant(k) for k in (0.01, -0.002, 0.0, 0.0)))
-    view = replace(domain.view, fov_rad=Constant(2.6))
-    _, scene = composed(replace(domain, fisheye=bends, view=view), 0)
+    bends = dict(zip(("k1", "k2", "k3", "k4"), map(Constant, (0.01, -0.002, 0, 0)), strict=True))
+    domain = domain.replace_factors({"view/fov_rad": Constant(2.6)})
+    _, scene = composed(domain.replace_groups({"fisheye": bends}), 0)
     lens = scene.cameras[0].lens
     assert lens == KannalaBrandt(
         lens.fx_px, lens.fx_px, lens.cx_px, lens.cy_px, 0.01, -0.002, 0.0, 0.0
@@ -325,17 +307,17 @@ def test_cameras_have_the_drawn_glass_and_sensor(index):
 def test_what_a_recipe_may_leave_out_of_a_sensor_is_drawn_where_it_is_there(
     domain, factor, otherwise, value
 ):
-    own = replace(domain, sensor=replace(domain.sensor, **{factor: Constant(value)}))
+    own = domain.replace_factors({f"sensor/{factor}": Constant(value)})
     (plain,), (given,) = (
-        build_scene(sample_factors(d, 0, 0, views=1), 64, 64).cameras for d in (domain, own)
+        build_scene(sample_factors(d, 0, 0, views=1), d, 64, 64).cameras for d in (domain, own)
     )
     assert getattr(plain.sensor, factor) == otherwise
     assert given == replace(plain, sensor=replace(plain.sensor, **{factor: value}))
 
 
 def test_the_exposure_is_fixed_where_a_recipe_says_so(domain):
-    by_hand = replace(domain, automatics=AutomaticsFactors(fixed_gain=Uniform(0.3, 0.6)))
-    (camera,) = build_scene(sample_factors(by_hand, 0, 0, views=1), 64, 64).cameras
+    by_hand = domain.replace_groups({"automatics": {"fixed_gain": Uniform(0.3, 0.6)}})
+    (camera,) = build_scene(sample_factors(by_hand, 0, 0, views=1), by_hand, 64, 64).cameras
     assert 0.3 <= camera.sensor.automatics.fixed_gain <= 0.6
 
 
@@ -343,7 +325,7 @@ def test_the_exposure_is_fixed_where_a_recipe_says_so(domain):
 def test_parts_of_the_sensor_are_left_out_one_by_one(group):
     domain = load_recipe("dice-camera").domain
     (whole,), (without,) = (
-        build_scene(sample_factors(d, 0, 2, views=1), 640, 480).cameras
+        build_scene(sample_factors(d, 0, 2, views=1), d, 640, 480).cameras
         for d in (domain, domain.replace_groups({group: None}))
     )
     assert without == replace(whole, sensor=replace(whole.sensor, **{group: None}))
@@ -355,7 +337,7 @@ def test_parts_of_the_sensor_are_left_out_one_by_one(group):
 def test_parts_of_the_glass_are_left_out_one_by_one(group):
     domain = load_recipe("dice-camera").domain
     (whole,), (without,) = (
-        build_scene(sample_factors(d, 0, 2, views=1), 640, 480).cameras
+        build_scene(sample_factors(d, 0, 2, views=1), d, 640, 480).cameras
         for d in (domain, domain.replace_groups({group: None}))
     )
     assert without == replace(whole, glass=replace(whole.glass, **{group: None}))
