@@ -85,7 +85,11 @@ def check_domain(domain: Domain, names: RecipeNames, inherited: Collection[str] 
     _check_surface_finish(domain)
     _check_lamps(domain)
     for name, kind in domain.object_groups.items():
-        kind.check_factors(_make_lookup(domain, name), names.texture_images)
+        try:
+            kind.check_factors(_make_lookup(domain, name), names.texture_images)
+        except ValueError as error:
+            factor, problem = str(error).split(": ", 1)
+            raise ValueError(f"'domain.{name}.{factor}': {problem}") from error
     _check_decals(domain)
     _check_clutter(domain)
     for name, kind in domain.object_groups.items():

@@ -201,7 +201,7 @@ class Card(ObjectKind):
         missing = sorted(set(map(str, possible("face"))) - stems)
         if missing:
             raise ValueError(
-                f"'pictured': [pictures] lacks {', '.join(missing[:5])}. Name image files after the faces: "
+                f"pictured: [pictures] lacks {', '.join(missing[:5])}. Name image files after the faces: "
                 f"{missing[0]}.jpg"
             )
 

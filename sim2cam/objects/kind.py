@@ -224,7 +224,7 @@ class ObjectKind(Solid):
         """Raise an error if factors contradict each other or need images that the recipe lacks.
 
         Raises:
-            ValueError: With the factor and what to do.
+            ValueError: With the name of the factor, a colon, and what to do.
         """
 
     def get_symmetries(self) -> Symmetries:

@@ -12,7 +12,7 @@ from sim2cam.data.known_objects import (
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose
-from sim2cam.scene.symmetry import OBJECT_KINDS, Symmetries
+from sim2cam.scene.symmetry import CUBE, CUBOID, CYLINDER, NO_SYMMETRIES, Symmetries
 from tests.support.errors import error_text
 
 BRICK = ((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01))
@@ -129,11 +129,15 @@ def test_a_broken_header_is_named(make):
         read_object_geometries([data])
 
 
-@pytest.mark.parametrize(("kind", "count"), [("die", 1), ("box", 4), ("cube", 24)])
-def test_turns_that_change_nothing_exchange_corners(kind, count):
-    half = (0.01, 0.01, 0.01) if kind != "box" else (0.03, 0.02, 0.01)
+@pytest.mark.parametrize(
+    ("symmetries", "count"),
+    [(NO_SYMMETRIES, 1), (CUBOID, 4), (CUBE, 24)],
+    ids=["none", "cuboid", "cube"],
+)
+def test_turns_that_change_nothing_exchange_corners(symmetries, count):
+    half = (0.01, 0.01, 0.01) if symmetries is not CUBOID else (0.03, 0.02, 0.01)
     low = tuple(-side for side in half)
-    known = ObjectGeometry((low, half), OBJECT_KINDS[kind].symmetries)
+    known = ObjectGeometry((low, half), symmetries)
     turns = known.compute_symmetry_rotations()
     assert turns.shape == (count, 3, 3)
     assert np.array_equal(turns[0], np.eye(3))
@@ -145,7 +149,7 @@ def test_turns_that_change_nothing_exchange_corners(kind, count):
 
 
 def test_a_cylinder_turns_in_small_steps_and_others_are_filled_up():
-    tin = ObjectGeometry(BRICK, OBJECT_KINDS["cylinder"].symmetries)
+    tin = ObjectGeometry(BRICK, CYLINDER)
     turns = tin.compute_symmetry_rotations()
     turned = tin.compute_corners_m() @ turns.transpose(0, 2, 1)
     radius = np.hypot(0.03, 0.02)

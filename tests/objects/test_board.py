@@ -114,6 +114,17 @@ def test_a_charuco_board_is_printed_as_opencv_prints_it():
     assert (np.abs(ours - (theirs == 0)) > 0.5).mean() < 2e-3
 
 
+def test_corners_are_numbered_row_by_row_from_the_upper_left():
+    points = replace(CHARUCO, columns=5, rows=4, square_m=0.02).get_keypoints()
+    assert list(points) == [str(n) for n in range(12)]
+    assert points["0"] == pytest.approx((-0.03, 0.02, 0.002))
+    assert points["3"] == pytest.approx((0.03, 0.02, 0.002))
+    assert points["11"] == pytest.approx((0.03, -0.02, 0.002))
+    tags = replace(TAGS, columns=1, rows=1, first_marker=7, square_m=0.02).get_keypoints()
+    assert list(tags) == ["7.0", "7.1", "7.2", "7.3"]
+    assert tags["7.1"] == pytest.approx((0.007, 0.007, 0.002))
+
+
 def test_print_covers_as_much_as_its_dark_squares():
     cover = CHESS.make_print().coverage
     width, height, _ = CHESS.size_m

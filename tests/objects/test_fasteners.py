@@ -1,4 +1,4 @@
-"""Bolts and nuts: closed skins, true threads, centres of mass, solids that fit into one another."""
+"""Bolts and nuts: true threads, centres of mass, solids that fit into one another."""
 
 import math
 import re
@@ -8,77 +8,36 @@ import numpy as np
 import pytest
 import trimesh
 from scipy.spatial.transform import Rotation
+from solids import EXAMPLES, is_inside_collider
 
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Pose, quaternion
-from sim2cam.objects.bolt import Bolt
-from sim2cam.objects.nut import Nut
-from sim2cam.objects.primitives import Cuboid
-from sim2cam.render.frame import get_category
-from sim2cam.render.meshes.mesh import build_mesh, compute_extent
-from sim2cam.render.physics.colliders import build_collision_parts
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.scene.fasteners import compute_hexagon_area_m2
-from sim2cam.scene.symmetry import OBJECT_KINDS, get_keypoints
-from sim2cam.surfaces.threads import THREAD_DEPTH
+from sim2cam.surfaces.threads import THREAD_DEPTH, compute_hexagon_area_m2
 
-BOLT = Bolt(0.006, 0.03, 0.001, 0.7, 0.01, 0.004, "bolt M6")
-NUT = Nut(0.006, 0.001, 0.01, 0.005, "nut M6")
-ASSETS = [BOLT, replace(BOLT, threaded=1.0), NUT]
+BOLT, NUT = EXAMPLES["bolt"], EXAMPLES["nut"]
+ASSETS = [BOLT, EXAMPLES["threaded bolt"], NUT]
 KIND = {"ids": lambda asset: asset.kind}
-
-
-def solid(asset):
-    mesh = build_mesh(asset)
-    places, one = np.unique(mesh.vertices_m.round(9), axis=0, return_inverse=True)
-    faces = one.ravel()[mesh.faces]
-    whole = (faces != np.roll(faces, 1, axis=1)).all(axis=1)
-    return trimesh.Trimesh(places, faces[whole], process=True)
-
-
-def inside(points, asset):
-    """Whether points (n, 3) are within what an asset collides as."""
-    found = np.zeros(len(points), bool)
-    for part in build_collision_parts(asset):
-        local = part.pose.inverse().apply(points)
-        if isinstance(part.shape, Cuboid):
-            found |= (np.abs(local) <= np.array(part.shape.size_m) / 2 + 1e-9).all(axis=1)
-        else:
-            across = np.hypot(local[:, 0], local[:, 1]) <= part.shape.radius_m + 1e-9
-            found |= across & (np.abs(local[:, 2]) <= part.shape.height_m / 2 + 1e-9)
-    return found
-
-
-@pytest.mark.parametrize("asset", ASSETS, **KIND)
-def test_skins_are_closed_and_look_outwards(asset):
-    assert solid(asset).is_watertight
-    mesh = build_mesh(asset)
-    corners = mesh.vertices_m[mesh.faces]
-    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    along = np.einsum("ij,ij->i", across, mesh.normals[mesh.faces].mean(axis=1))
-    assert (along[np.linalg.norm(across, axis=1) > 1e-12] > 0).all()
-    assert np.allclose(np.linalg.norm(mesh.normals, axis=1), 1)
 
 
 @pytest.mark.parametrize("asset", ASSETS, **KIND)
 def test_mass_lies_around_the_origin(asset):
-    whole = solid(asset)
-    assert whole.volume == pytest.approx(
-        asset.volume_m3, rel=0.03
-    )  # chamfers, and the thread's ends
-    length = np.ptp(whole.vertices[:, 2])
-    assert np.allclose(whole.center_mass, 0, atol=0.01 * length)
+    mesh = asset.build_mesh()
+    solid = trimesh.Trimesh(mesh.vertices_m, mesh.faces, process=False)
+    assert solid.volume == pytest.approx(asset.volume_m3, rel=0.03)  # chamfers, ends of threads
+    assert np.allclose(solid.center_mass, 0, atol=0.01 * np.ptp(mesh.vertices_m[:, 2]))
+    low, high = np.array(asset.bounds_m)
+    points = np.random.default_rng(1).uniform(low, high, (6000, 3))
+    share = is_inside_collider(points, asset).mean() * np.prod(high - low)
+    assert share == pytest.approx(solid.volume, rel=0.15)  # without chamfers and threads
 
 
 def test_threads_are_helices_of_their_pitch_and_depth():
-    mesh = build_mesh(BOLT)
+    mesh = BOLT.build_mesh()
     thread = mesh.vertices_m[mesh.parts == 2]
     radius = np.hypot(thread[:, 0], thread[:, 1])
-    within = (
-        (thread[:, 2] > BOLT.tip_z_m + 1e-6)
-        & (thread[:, 2] < BOLT.tip_z_m + 0.0209)
-        & (radius > 0.001)
-    )
+    height = thread[:, 2] - BOLT.tip_z_m
+    within = (height > 1e-6) & (height < 0.0209) & (radius > 0.001)
     crest, root = (radius > 0.0029) & within, (radius < 0.0029) & within
     assert np.allclose(radius[crest], 0.003)
     assert np.allclose(radius[root], 0.003 - THREAD_DEPTH * 0.001)
@@ -89,45 +48,32 @@ def test_threads_are_helices_of_their_pitch_and_depth():
 
 
 def test_a_bolt_fits_a_nut():
-    nut = build_mesh(NUT)
+    nut = NUT.build_mesh()
     hole = nut.vertices_m[nut.parts == 2]
     assert np.hypot(hole[:, 0], hole[:, 1]).max() == pytest.approx(0.003)
     points = np.random.default_rng(0).uniform(-1, 1, (4000, 3)) * [0.006, 0.006, 0.0025]
     shank = np.hypot(points[:, 0], points[:, 1]) < 0.003 - 1e-6
-    assert not inside(points[shank], NUT).any()
-
-
-@pytest.mark.parametrize("asset", ASSETS, **KIND)
-def test_bodies_collide_as_they_look(asset):
-    mesh = build_mesh(asset)
-    radius = np.hypot(mesh.vertices_m[:, 0], mesh.vertices_m[:, 1])
-    hole = 0.003 / math.cos(math.pi / 6) if asset is NUT else 0.0  # a nut's collides as a hexagon
-    assert inside(mesh.vertices_m[radius >= hole], asset).all()
-    rng = np.random.default_rng(1)
-    low, high = np.array(compute_extent(asset))
-    points = rng.uniform(low, high, (6000, 3))
-    share = inside(points, asset).mean() * np.prod(high - low)
-    assert share == pytest.approx(solid(asset).volume, rel=0.15)  # as chamfers and threads are not
+    assert not is_inside_collider(points[shank], NUT).any()
 
 
 @pytest.mark.parametrize("asset", [BOLT, NUT], **KIND)
 def test_symmetries_leave_the_solids(asset):
     points = np.random.default_rng(2).uniform(-0.02, 0.02, (4000, 3))
-    before = inside(points, asset)
+    before = is_inside_collider(points, asset)
     assert before.any()
-    turns = OBJECT_KINDS[asset.kind].shape_symmetries.rotations_wxyz
+    turns = asset.shape_symmetries.rotations_wxyz
     assert len(turns) == {"bolt": 5, "nut": 11}[asset.kind]
     assert len({tuple(np.round(turn, 9)) for turn in turns}) == len(turns)
     for turn in turns:
-        assert (inside(Pose(turn).apply(points), asset) == before).mean() > 0.9995
+        assert (is_inside_collider(Pose(turn).apply(points), asset) == before).mean() > 0.9995
     off = quaternion(Rotation.from_euler("z", 30, degrees=True))
-    assert not (inside(Pose(off).apply(points), asset) == before).all()
+    assert not (is_inside_collider(Pose(off).apply(points), asset) == before).all()
 
 
 def test_keypoints_of_a_bolt_are_its_ends():
-    points = get_keypoints(BOLT)
-    assert points["head"][2] == pytest.approx(compute_extent(BOLT)[1][2])
-    assert points["tip"][2] == pytest.approx(compute_extent(BOLT)[0][2])
+    points = BOLT.get_keypoints()
+    assert points["head"][2] == pytest.approx(BOLT.bounds_m[1][2])
+    assert points["tip"][2] == pytest.approx(BOLT.bounds_m[0][2])
     assert points["head"][2] - points["tip"][2] == pytest.approx(0.034)
 
 
@@ -138,10 +84,10 @@ def test_they_come_to_rest_without_sinking_in(make):
     settled, certificate = simulate(make.scene(nut, bolt))
     assert certificate.rejection is None
     assert certificate.penetration_m < 1e-4
-    assert [get_category(body) for body in settled.bodies[1:]] == ["nut M6", "bolt M6"]
+    assert [body.get_category() for body in settled.bodies[1:]] == ["nut M6", "bolt M6"]
     assert settled.bodies[1].pose.position_m[2] == pytest.approx(0.0025, abs=1e-4)
     lowest = [
-        body.pose.apply(build_mesh(body.asset).vertices_m)[:, 2].min()
+        body.pose.apply(body.asset.build_mesh().vertices_m)[:, 2].min()
         for body in settled.bodies[1:]
     ]
     assert np.allclose(lowest, 0, atol=1.5e-4)

@@ -36,23 +36,9 @@ def test_without_any_it_is_a_pinhole_with_a_meter():
     bare = keep_stages(CAMERA, ())
     assert bare.lens == BrownConrady(60.0, 60.0, 32.0, 24.0)
     assert bare.sensor == Sensor(
-        0,
-        1,
-        1,
-        0,
-        0,
-        math.inf,
-        0,
-        0,
-        1,
-        1,
-        0,
-        80,
-        7,
-        processing=Processing(),
-        tone_shoulder=1,
+        0, 1, 1, 0, 0, math.inf, 0, 0, 1, 1, 0, 80, 7, processing=Processing(), tone_shoulder=1,
         file_format="png",
-    )
+    )  # fmt: skip
     assert bare.glass == LensEffects()
     assert (bare.shutter, bare.twist) == (None, None)
     assert (bare.pose, bare.width, bare.height) == (CAMERA.pose, 64, 48)

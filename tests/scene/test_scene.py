@@ -3,25 +3,40 @@ import math
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from sim2cam.errors import Sim2CamError, SpecError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable
 from sim2cam.geometry.poses import Pose
-from sim2cam.objects.die import FACE_NORMALS as DIE_FACE_NORMALS
 from sim2cam.objects.die import Die, Pips
 from sim2cam.objects.primitives import Cuboid, Cylinder, Ground, Sphere
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.depth_camera import ActiveStereo, StructuredLight, TimeOfFlight
+from sim2cam.scene.lens_effects import (
+    Defocus,
+    Dirt,
+    Droplets,
+    FieldBlur,
+    Glare,
+    LateralColor,
+    LensEffects,
+)
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.sensor import Sensor
+from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
 
 DIE = Die(0.016, 0.1, 0.3, Pips("ring", 0.09, 0.25, 0.02, (0.1, 0.2, 0.3)), mirrored=True)
 ASSETS = (Ground(6.0), DIE, Cuboid((0.1, 0.2, 0.3)), Cylinder(0.02, 0.03), Sphere(0.04))
 SENSOR = Sensor(0.1, 1.1, 0.9, 0.3, 0.5, 900.0, 2.5, 0.4, 1.2, 1.1, 0.3, 88, 2**31 - 1)
+GLASS = LensEffects(
+    Defocus(0.004, 0.3), LateralColor(0.001), FieldBlur(1.0), Glare(0.1), Dirt(0.1, 0.2),
+    Droplets(3, 0.02),
+)  # fmt: skip
+PARTS = {
+    "mosaic": Mosaic("GBRG", 14), "processing": Processing(local_tone=0.2),
+    "automatics": Automatics(0.3, 0.5, 0.4, 0.7),
+}  # fmt: skip
 
 
 def scene():
@@ -48,9 +63,9 @@ def scene():
     table = replace(camera, lens=RadialTable(319.5, 239.5, (0.0, 1.0), (0.0, 400.0)))
     environment = Environment((0.5, 0.6, 0.7), (0.1, 0.1, 0.1), (lamp,))
     cameras = (
-        replace(camera, baseline_m=0.06, depth_camera=ActiveStereo(noise_seed=3)),
-        replace(fisheye, depth_camera=TimeOfFlight()),
-        replace(table, depth_camera=StructuredLight()),
+        replace(camera, baseline_m=0.06, depth_camera=ActiveStereo(window_px=9)),
+        replace(fisheye, depth_camera=TimeOfFlight(modulation_hz=20e6), glass=GLASS),
+        replace(table, depth_camera=StructuredLight(noise_seed=3), sensor=replace(SENSOR, **PARTS)),
     )
     return Scene(bodies, environment, cameras)
 
@@ -59,6 +74,7 @@ def test_json_brings_back_an_equal_scene():
     text = scene().to_json()
     assert Scene.from_json(text) == scene()
     assert Scene.from_json(text).to_json() == text
+    assert text.count('"glass"') == text.count('"mosaic"') == 1  # absent parts are not written
 
 
 def test_json_is_plain():
@@ -98,16 +114,6 @@ def test_scenes_are_values():
     assert hash(scene()) == hash(scene())
     with pytest.raises(AttributeError):
         scene().bodies = ()
-
-
-def test_faces_of_dice_are_axes_and_opposites_sum_to_seven():
-    for die in (DIE, replace(DIE, mirrored=False)):
-        faces = die.get_face_normals()
-        assert sorted(faces) == list("123456")
-        for value, normal in faces.items():
-            assert np.allclose(np.add(normal, faces[str(7 - int(value))]), 0)
-            assert sorted(np.abs(normal)) == [0, 0, 1]
-    assert replace(DIE, mirrored=False).get_face_normals() == DIE_FACE_NORMALS
 
 
 def test_texture_families_are_listed_once():

@@ -19,14 +19,14 @@ from sim2cam.images import (
 from sim2cam.objects.board import Board
 from sim2cam.objects.card import Card
 from sim2cam.objects.carton import Carton
+from sim2cam.objects.die import Die, Pips
 from sim2cam.objects.primitives import Cuboid, Ground, Sphere
 from sim2cam.objects.sheet import Sheet
 from sim2cam.objects.tin import Tin
-from sim2cam.render.meshes.atlas import ATLAS_SPECS
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.render.renderer import Stage
-from sim2cam.scene.decal import SIDE_COUNTS, Decal
+from sim2cam.scene.decal import Decal
 from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.package_label import PackageLabel
 from sim2cam.scene.scene import Scene
@@ -34,6 +34,7 @@ from sim2cam.surfaces.decals import Panel, composite_decals
 
 LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
 ASSETS = {
+    "die": Die(0.03, 0.1, 0.3, Pips("round", 0.09, 0.25, 0.02, (0.01, 0.01, 0.01)), False),
     "board": Board("chessboard", 5, 4, 0.02, 0.7, "4x4_50", 0, 0.01, 0.004, (0.02, 0.02, 0.02)),
     "card": Card("10H", (0.063, 0.088, 0.001), 0.003, (0.1, 0.1, 0.5)),
     "sheet": Sheet((0.21, 0.297, 0.0005), LABEL),
@@ -42,7 +43,7 @@ ASSETS = {
     "box": Cuboid((0.5, 0.3, 0.002)),
     "ground": Ground(4.0),
 }
-EVERY_SIDE = [(kind, side) for kind, count in SIDE_COUNTS.items() for side in range(count)]
+EVERY_SIDE = [(kind, side) for kind, asset in ASSETS.items() for side in range(asset.side_count)]
 GREEN, BLACK = (0.0, 1.0, 0.0), (0.0, 0.0, 0.0)
 BLANK = Decal(0, 0.5, 0.5, 0.02, 0.0, 0.0, 7, "", BLACK, GREEN)
 
@@ -50,8 +51,7 @@ BLANK = Decal(0, 0.5, 0.5, 0.02, 0.0, 0.0, 7, "", BLACK, GREEN)
 @pytest.fixture
 def body(make):
     def found(kind, *decals, **look):
-        asset = make.die(0.03) if kind == "die" else ASSETS[kind]
-        body = make.body(kind, asset, (0.0, 0.0, 0.2), make.WHITE)
+        body = make.body(kind, ASSETS[kind], (0.0, 0.0, 0.2), make.WHITE)
         return replace(body, decals=decals or None, material=replace(body.material, **look))
 
     return found
@@ -96,12 +96,12 @@ def on_body(asset, skin, texels):
     return np.array(points), np.array(normals)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SIDE_COUNTS if kind in ATLAS_SPECS])
+@pytest.mark.parametrize("kind", [kind for kind in ASSETS if ASSETS[kind].has_atlas])
 def test_bodies_have_the_sides_that_they_are_said_to_have(make, kind):
-    asset = make.die(0.03) if kind == "die" else ASSETS[kind]
-    panels = ATLAS_SPECS[kind].make_panels(asset)
-    assert len(panels) == SIDE_COUNTS[kind]
-    shape = ATLAS_SPECS[kind].render_maps(asset, make.ground().material.texture)[0].shape
+    asset = ASSETS[kind]
+    panels = asset.make_panels()
+    assert len(panels) == asset.side_count
+    shape = asset.render_maps(make.ground().material.texture)[0].shape
     whole = np.zeros(shape[:2], int)
     for panel in panels:
         whole[panel.window] += 1
@@ -135,9 +135,9 @@ def test_an_image_is_the_right_way_up_and_as_large_as_told(body, quarters, kind,
 @pytest.mark.parametrize("kind", ["die", "board", "card"])
 def test_what_a_label_is_read_from_stays_on_top(body, make, kind):
     new, old = body(kind, replace(BLANK, width_m=0.5)), body(kind)
-    marks = ATLAS_SPECS[kind].make_print_mask(new.asset)
+    marks = new.asset.make_print_mask()
     assert (marks > 0.999).any()
-    panel = ATLAS_SPECS[kind].make_panels(new.asset)[0]
+    panel = new.asset.make_panels()[0]
     side = panel.window
     found, before = build_texture_set(new).colors, build_texture_set(old).colors
     inked = marks[side] > 0.999

@@ -4,8 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
+from sim2cam.objects import primitives
 from sim2cam.objects.primitives import Cylinder
-from sim2cam.render.meshes import mesh as mesh_module
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.renderer import Stage
 
@@ -115,8 +115,8 @@ def test_a_cuboid_is_rendered_as_rays_meet_it(drawing, make, view, rotation):
 
 
 def test_a_ball_of_many_faces_is_rendered_as_rays_meet_a_ball(egl, make, view, monkeypatch):
-    monkeypatch.setattr(mesh_module, "SEGMENTS", 800)
-    monkeypatch.setattr(mesh_module, "_SPHERE_RINGS", 400)
+    monkeypatch.setattr(primitives, "SEGMENTS", 800)
+    monkeypatch.setattr(primitives, "_SPHERE_RINGS", 400)
     radius = 0.0301
     body = make.body("ball", make.sphere(radius), (0.0, 0.0, 0.03))
     assert_drawn_as_cast(egl, make, view, body, lambda rays, eye: at_ball(rays, eye, radius))

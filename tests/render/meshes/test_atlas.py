@@ -4,77 +4,51 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from solids import EXAMPLES
 
 from sim2cam.images import SRGB_TO_LINEAR
-from sim2cam.objects.board import Board
-from sim2cam.objects.card import Card
-from sim2cam.objects.carton import Carton
-from sim2cam.objects.packages import make_bare_tin_mask
-from sim2cam.objects.sheet import Sheet
-from sim2cam.objects.tin import Tin
-from sim2cam.render.meshes.atlas import ATLAS_SPECS, build_atlas_maps
 from sim2cam.render.meshes.texture_set import build_texture_set, make_texture_set_key
 from sim2cam.render.renderer import Stage
 from sim2cam.scene.material import Wear
-from sim2cam.scene.package_label import PackageLabel
 
-LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
-PLATE = (0.063, 0.088, 0.001)
-ASSETS = {
-    "board": Board("chessboard", 5, 4, 0.02, 0.7, "4x4_50", 0, 0.01, 0.004, (0.02, 0.02, 0.02)),
-    "card": Card("10H", PLATE, 0.003, (0.1, 0.1, 0.5)),
-    "sheet": Sheet((0.21, 0.297, 0.0005), LABEL),
-    "carton": Carton((0.16, 0.06, 0.24), LABEL, "beans"),
-    "tin": Tin(0.037, 0.11, LABEL, "beans"),
-}
-NARROWEST_M = {
-    "die": 0.016,
-    "board": 0.1,
-    "card": 0.063,
-    "sheet": 0.21,
-    "carton": 0.06,
-    "tin": 0.11,
-}
+INNER_M = {"die": 0.016, "board": 0.1, "card": 0.063, "sheet": 0.21, "carton": 0.16, "tin": 0.11}
+"""Shorter side of the largest side of each."""
+ASSETS = {kind: EXAMPLES[kind] for kind in INNER_M}
 
 
 @pytest.fixture
 def worn(make):
     def body(kind, wear, **look):
-        asset = make.die() if kind == "die" else ASSETS[kind]
-        body = make.body(kind, asset, (0.0, 0.0, 0.1), make.WHITE)
+        body = make.body(kind, ASSETS[kind], (0.0, 0.0, 0.1), make.WHITE)
         return replace(body, material=replace(body.material, wear=wear, **look))
 
     return body
 
 
-@pytest.mark.parametrize("kind", NARROWEST_M)
+@pytest.mark.parametrize("kind", ASSETS)
 def test_edges_are_as_far_as_the_body_is_wide(make, kind):
-    asset = make.die() if kind == "die" else ASSETS[kind]
-    narrowest = asset.edge_m if kind == "die" else NARROWEST_M[kind]
-    colors, _ = ATLAS_SPECS[kind].render_maps(asset, make.ground().material.texture)
-    texel_m, edge_m = ATLAS_SPECS[kind].compute_texels(asset)
+    colors, _ = ASSETS[kind].render_maps(make.ground().material.texture)
+    texel_m, edge_m = ASSETS[kind].compute_texels()
     assert edge_m.shape == colors.shape[:2]
     assert edge_m.min() <= max(texel_m)
     farthest = edge_m[np.isfinite(edge_m)].max()
-    if kind == "carton":  # the middle of its front is farther from an edge than that of its side
-        assert farthest == pytest.approx(0.08, abs=2 * max(texel_m))
-    else:
-        assert farthest == pytest.approx(narrowest / 2, abs=2 * max(texel_m))
+    assert farthest == pytest.approx(INNER_M[kind] / 2, abs=2 * max(texel_m))
 
 
-@pytest.mark.parametrize("kind", NARROWEST_M)
-def test_what_is_new_keeps_its_bytes(worn, make, kind):
+@pytest.mark.parametrize("kind", ASSETS)
+def test_a_new_body_keeps_its_bytes(worn, kind):
     body = worn(kind, None)
-    colors, normals = ATLAS_SPECS[kind].render_maps(body.asset, body.material.texture)
-    assert build_atlas_maps(body.asset, body.material) is None
-    assert np.array_equal(build_texture_set(body).colors, colors)
-    assert normals is None or np.array_equal(build_texture_set(body).normals, normals)
+    colors, normals = body.asset.render_maps(body.material.texture)
+    textures = build_texture_set(body)
+    assert np.array_equal(textures.colors, colors)
+    assert np.array_equal(textures.normals, normals)
+    assert textures.roughness_metallic is None
 
 
-@pytest.mark.parametrize("kind", NARROWEST_M)
+@pytest.mark.parametrize("kind", ASSETS)
 def test_rubbing_leaves_the_middle_and_more_of_it_reaches_further(worn, kind):
     new = build_texture_set(worn(kind, None)).colors
-    edge_m = ATLAS_SPECS[kind].compute_texels(worn(kind, None).asset)[1]
+    edge_m = ASSETS[kind].compute_texels()[1]
     shares = []
     for amount in (0.3, 1.0):
         skin = build_texture_set(worn(kind, Wear(edges=amount)))
@@ -95,7 +69,7 @@ def test_marks_of_a_worn_die_stay_cut(worn):
 def test_ends_of_a_metal_tin_are_metal_and_its_label_is_not(worn):
     tin = worn("tin", None, metallic=1.0, roughness=0.2)
     looks = build_texture_set(tin).roughness_metallic / 255.0
-    bare = make_bare_tin_mask()
+    bare = ~tin.asset.make_coating_mask()
     assert np.allclose(looks[bare], [0.2, 1.0], atol=0.01)
     assert (looks[~bare, 1] == 0).all()
     assert (looks[~bare, 0] > 0.4).all()

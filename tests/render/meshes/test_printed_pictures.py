@@ -4,23 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from solids import EXAMPLES, LABEL
 
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import compute_digest, encode_png
 from sim2cam.objects.card import Card
-from sim2cam.objects.carton import Carton
-from sim2cam.objects.sheet import Sheet
 from sim2cam.objects.tin import Tin
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.sampling import sample_factors
-from sim2cam.render.meshes.atlas import ATLAS_SPECS
 from sim2cam.scene.image_file import ImageFile
-from sim2cam.scene.package_label import PackageLabel
 from sim2cam.scene.scene import Scene
 
-LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
-CARD = Card("10H", (0.063, 0.088, 0.001), 0.003, (0.1, 0.1, 0.5))
+CARD = EXAMPLES["card"]
 
 
 def picture(path, low):
@@ -42,31 +38,31 @@ def shows(panel):
     return np.ptp(upper, axis=0).max() <= 2 and upper[0, 1] > 190 and lower[-1, 2] > 190
 
 
-def test_a_card_has_its_images_the_right_way_up(make, file, tmp_path):
-    texture = make.ground().material.texture
-    plain = np.split(ATLAS_SPECS["card"].render_maps(CARD, texture)[0], 2, axis=1)
-    faced = np.split(
-        ATLAS_SPECS["card"].render_maps(replace(CARD, face_image=file), texture)[0], 2, axis=1
+@pytest.fixture
+def packages(file):
+    label = replace(LABEL, image=file)
+    return [replace(EXAMPLES[kind], label=label) for kind in ("tin", "carton", "sheet")]
+
+
+def test_a_card_has_its_images_the_right_way_up(make, file):
+    texture = make.plain(make.GREY).texture
+    plain, faced, backed = (
+        np.split(card.render_maps(texture)[0], 2, axis=1)
+        for card in (CARD, replace(CARD, face_image=file), replace(CARD, back_image=file))
     )
     assert shows(faced[0])
     assert np.array_equal(faced[1], plain[1])
-    backed = replace(CARD, back_image=file)
-    front, back = np.split(ATLAS_SPECS["card"].render_maps(backed, texture)[0], 2, axis=1)
-    assert np.array_equal(front, plain[0])
-    assert shows(back)
+    assert np.array_equal(backed[0], plain[0])
+    assert shows(backed[1])
 
 
-def test_fronts_of_packages_and_papers_are_the_image(make, file):
-    texture, label = make.ground().material.texture, replace(LABEL, image=file)
-    tin = ATLAS_SPECS["tin"].render_maps(Tin(0.037, 0.11, label, "beans"), texture)[0]
+def test_fronts_of_packages_and_papers_are_the_image(make, packages):
+    texture = make.plain(make.GREY).texture
+    tin, carton, sheet = (package.render_maps(texture)[0] for package in packages)
     assert shows(tin[:384, 4:316])
     assert shows(tin[:384, 516:828])
-    carton = ATLAS_SPECS["carton"].render_maps(Carton((0.16, 0.06, 0.24), label, "beans"), texture)[
-        0
-    ]
     assert shows(carton[:256, 516:764])
     assert not shows(carton[:256, :256])  # small print stays
-    sheet = ATLAS_SPECS["sheet"].render_maps(Sheet((0.21, 0.297, 0.0005), label), texture)[0]
     assert shows(sheet[:, :512])
     assert not shows(sheet[:, 512:])
 
@@ -74,27 +70,17 @@ def test_fronts_of_packages_and_papers_are_the_image(make, file):
 def test_an_image_that_changed_is_refused(make, file, tmp_path):
     picture(tmp_path / "front.png", 20)
     with pytest.raises(InputError, match=r"front\.png"):
-        ATLAS_SPECS["card"].render_maps(
-            replace(CARD, face_image=file), make.ground().material.texture
-        )
+        replace(CARD, face_image=file).render_maps(make.plain(make.GREY).texture)
 
 
-def test_paths_of_printed_images_are_those_of_a_scene(make, file):
-    label = replace(LABEL, image=file)
-    assets = (
-        replace(CARD, face_image=file),
-        Tin(0.037, 0.11, label, "beans"),
-        Carton((0.16, 0.06, 0.24), label, "beans"),
-        Sheet((0.21, 0.297, 0.0005), label),
-    )
+def test_paths_of_printed_images_are_those_of_a_scene(make, file, packages):
+    assets = [replace(CARD, face_image=file), *packages]
     bodies = tuple(make.body(asset.kind, asset, (0.0, 0.0, 0.1)) for asset in assets)
     scene = replace(make.scene(), bodies=bodies)
     assert scene.get_file_paths() == (file.path,) * 4
-    moved = scene.replace_paths({file.path: "pictures/front.png"})
-    assert moved.get_file_paths() == ("pictures/front.png",) * 4
-    assert (
-        Scene.from_json(moved.to_json()).replace_paths({"pictures/front.png": file.path}) == scene
-    )
+    moved = scene.replace_paths({file.path: "front.png"})
+    assert moved.get_file_paths() == ("front.png",) * 4
+    assert Scene.from_json(moved.to_json()).replace_paths({"front.png": file.path}) == scene
 
 
 def recipe(tmp_path, text):

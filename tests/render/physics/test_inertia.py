@@ -18,9 +18,9 @@ from sim2cam.render.physics import simulation
 from sim2cam.render.physics.inertia import InertialFrame, compute_inertial_frame
 from sim2cam.render.physics.simulation import simulate
 from sim2cam.render.physics.trajectory import STEP_S, MotionRecording
-from sim2cam.scene.fasteners import compute_hexagon_area_m2
 from sim2cam.scene.scene import Scene
 from sim2cam.scene.shape import MeshFile
+from sim2cam.surfaces.threads import compute_hexagon_area_m2
 
 SIDES = (0.1, 0.06, 0.02)
 MOMENTS = np.array([0.06**2 + 0.02**2, 0.1**2 + 0.02**2, 0.1**2 + 0.06**2]) / 12

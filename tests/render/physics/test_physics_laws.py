@@ -17,7 +17,7 @@ from sim2cam.objects.primitives import Cuboid
 from sim2cam.objects.tin import Tin
 from sim2cam.render.physics import simulation, trajectory, world
 from sim2cam.render.physics.contacts import build_support_graph
-from sim2cam.render.physics.simulation import find_upward_face, simulate
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.render.physics.trajectory import STEP_S, MotionRecording
 from sim2cam.render.physics.world import GRAVITY_M_S2
 from sim2cam.scene.package_label import PackageLabel
@@ -112,7 +112,7 @@ def faces_of(make, scenes, **options):
     counts = Counter()
     for _ in range(scenes):
         settled, _ = simulate(thrown(make, 25, rng, **options))
-        counts.update(find_upward_face(body.asset, body.pose)[0] for body in settled.bodies[1:])
+        counts.update(body.asset.find_upward_face(body.pose)[0] for body in settled.bodies[1:])
     return [counts[face] for face in "123456"]
 
 

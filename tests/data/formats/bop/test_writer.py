@@ -28,7 +28,6 @@ from sim2cam.images import encode_png, read_rgb
 from sim2cam.learn.torch_dataset import TorchDetectionDataset
 from sim2cam.objects.block import Block
 from sim2cam.objects.primitives import Sphere
-from sim2cam.scene.symmetry import get_symmetries
 from tests.support.errors import error_text
 
 CURE = "Correct the file."
@@ -257,7 +256,7 @@ def model_of(_, asset):
         mesh = trimesh.creation.box((0.02, 0.02, 0.02))
     rgb = np.arange(3 * len(mesh.vertices), dtype=np.uint8).reshape(-1, 3)
     normals = np.array(mesh.vertex_normals)
-    return ObjectModel(np.array(mesh.vertices), normals, mesh.faces, rgb, get_symmetries(asset))
+    return ObjectModel(np.array(mesh.vertices), normals, mesh.faces, rgb, asset.get_symmetries())
 
 
 def test_models_are_in_millimetres_with_their_symmetries(tmp_path, dataset):
@@ -296,7 +295,7 @@ def test_models_can_be_thrown_again(tmp_path, dataset):
     assert cube.info.size_m == pytest.approx((0.02, 0.02, 0.02))
     assert len(cube.info.symmetries.rotations_wxyz) == 23
     assert ball.info.low_m == pytest.approx((0, 0, 0), abs=1e-9)
-    assert ball.info.symmetries.axes == get_symmetries(BALL).axes
+    assert ball.info.symmetries.axes == BALL.get_symmetries().axes
 
 
 def test_a_model_is_what_shows_a_category_in_a_shape(tmp_path, dataset):
