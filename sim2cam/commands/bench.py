@@ -332,17 +332,19 @@ class BenchScores(Result):
         result = self.result
         shapes = {"keypoints": result.keypoints, "masks": result.masks}
         scored = {name: score for name, score in shapes.items() if score is not None}
-        tables = [
-            format_scores({self.name: result.score}),
-            scored and "\n" + format_scores(scored, SHAPE_METRICS),
-            result.segments and "\n" + format_segmentation_scores(result.segments),
-            format_interval_unit(result.score.intervals_over),
-            format_reliability(result.reliability),
-            result.selection and "\nwithout labels\n" + format_selection_scores(result.selection),
-            format_slices(self.slices, result.threshold),
-            self.poses and "\n" + format_pose_scores(self.poses.score),
-        ]
-        return "\n".join(filter(None, tables))
+        tables = [format_scores({self.name: result.score})]
+        if scored:
+            tables.append("\n" + format_scores(scored, SHAPE_METRICS))
+        if result.segments is not None:
+            tables.append("\n" + format_segmentation_scores(result.segments))
+        tables.append(format_interval_unit(result.score.intervals_over))
+        tables.append(format_reliability(result.reliability))
+        if result.selection is not None:
+            tables.append("\nwithout labels\n" + format_selection_scores(result.selection))
+        tables.append(format_slices(self.slices, result.threshold))
+        if self.poses is not None:
+            tables.append("\n" + format_pose_scores(self.poses.score))
+        return "\n".join(tables)
 
 
 @dataclass(frozen=True)

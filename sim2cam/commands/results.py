@@ -71,7 +71,7 @@ class Command(Protocol[R_co]):
         """Run the command."""
 
 
-def make_function(command: Callable[..., Command[R_co]]) -> Callable[..., R_co]:
+def make_function(command: type[Command[R_co]]) -> Callable[..., R_co]:
     """Return a function with the options of a command; paths may be strings, tuples lists.
 
     Options without a default may be given by position. Invalid values raise UsageError.
@@ -81,15 +81,12 @@ def make_function(command: Callable[..., Command[R_co]]) -> Callable[..., R_co]:
     def call(*values: Any, **options: Any) -> R_co:
         return build_command(command, *values, **options).run()
 
-    call.__name__ = call.__qualname__ = getattr(command, "__name__", "command")
-    call.__doc__ = command.__doc__
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
     call.__dict__["__signature__"] = signature
     return call
 
 
-def build_command(
-    command: Callable[..., Command[R_co]], *values: Any, **options: Any
-) -> Command[R_co]:
+def build_command(command: type[Command[R_co]], *values: Any, **options: Any) -> Command[R_co]:
     """Return a command with its options, as ``make_function``."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -110,7 +107,7 @@ def _flatten_signature(command: Any) -> inspect.Signature:
     """Return the signature with the options of sections, such as ``resume`` of ``folder``."""
     sections, parameters = _list_sections(command), []
     for field in fields(command):
-        owner = field.default_factory if field.name in sections else command
+        owner: Any = field.default_factory if field.name in sections else command
         for option in fields(owner) if field.name in sections else [field]:
             is_required = option.default is MISSING
             parameters.append(
@@ -127,7 +124,7 @@ def _flatten_signature(command: Any) -> inspect.Signature:
 def _list_sections(command: Any) -> dict[str, list[str]]:
     """Return the names of the options in each section of a command."""
     return {
-        field.name: [option.name for option in fields(field.default_factory)]
+        field.name: [option.name for option in fields(section)]
         for field in fields(command)
-        if is_dataclass(field.default_factory)
+        if is_dataclass(section := field.default_factory)
     }
