@@ -126,8 +126,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # Spinning OpenMP threads take cores from working ones. Torch reads the variable on import.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # a crashing GPU driver leaves no other trace
     escape_unencodable()

@@ -331,7 +331,7 @@ def read_full_depth(path: Path) -> FullDepthImage | None:
         except (cv2.error, *_DECODE_ERRORS) as error:
             raise _make_damage_error(path, error) from error
     pixels = np.dstack([colours, pixels[..., 3:]])
-    upright = np.ascontiguousarray(_orient_pixels(pixels, orientation))
+    upright = np.ascontiguousarray(orient_pixels(pixels, orientation))
     alpha = upright[..., 3].copy() if upright.shape[2] == 4 else None
     return FullDepthImage(np.ascontiguousarray(upright[..., 2::-1]), alpha)
 
@@ -575,7 +575,7 @@ def _has_alpha(image: Image.Image) -> bool:
     return "A" in image.getbands() or "transparency" in image.info
 
 
-def _orient_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
+def orient_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
     """Rotate and flip pixels (H, W, ...) by their EXIF orientation."""
     if orientation in _TRANSPOSED_ORIENTATIONS:
         pixels = pixels.swapaxes(0, 1)

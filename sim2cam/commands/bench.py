@@ -84,8 +84,8 @@ class Bench:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def run(self) -> BenchScores | PoseScores | UnlabelledScores:
-        """Score the detector, detections or poses."""
+    def run(self, captures: Dataset | None = None) -> BenchScores | PoseScores | UnlabelledScores:
+        """Score the detector, detections or poses, on images in memory if given."""
         check_numbers(workers=self.workers, limit=self.limit)
         if self.out is not None and self.out.suffix != ".json":  # the suffix bench reads again
             raise UsageError(f"--out {self.out} must end in .json.")
@@ -106,7 +106,9 @@ class Bench:
         if self.sessions is not None and self.weights.suffix == ".csv":
             raise UsageError(_SESSIONS_ERROR)
         return (
-            self._score_pose_file() if self.weights.suffix == ".csv" else self._score_detections()
+            self._score_pose_file()
+            if self.weights.suffix == ".csv"
+            else self._score_detections(captures)
         )
 
     def _check_pose_flags(self) -> None:
@@ -174,7 +176,7 @@ class Bench:
         write_pose_results(predictions.poses, path)
         return predictions
 
-    def _score_detections(self) -> BenchScores | UnlabelledScores:
+    def _score_detections(self, all_images: Dataset | None) -> BenchScores | UnlabelledScores:
         from sim2cam.data.formats.predictions import read_predictions
         from sim2cam.data.real_images import check_images_readable, read_evaluation_images
         from sim2cam.experiments.benchmark import score_predictions, write_bench_result
@@ -185,7 +187,7 @@ class Bench:
         )
 
         console, poses, overlap_warning = self.output.make_console(), None, None
-        all_images = read_evaluation_images(
+        all_images = all_images or read_evaluation_images(
             self.captures,
             session_rule=self.sessions,
             skip_invalid=self.skip_invalid,

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 from sim2cam.commands.options import OutputOptions
 from sim2cam.errors import UsageError
 
+C = TypeVar("C", bound="Command[Any]")
 R_co = TypeVar("R_co", bound="Result", covariant=True)
 
 
@@ -86,7 +87,7 @@ def make_function(command: type[Command[R_co]]) -> Callable[..., R_co]:
     return call
 
 
-def build_command(command: type[Command[R_co]], *values: Any, **options: Any) -> Command[R_co]:
+def build_command(command: type[C], *values: Any, **options: Any) -> C:
     """Return a command with its options, as ``make_function``."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -97,10 +98,9 @@ def build_command(command: type[Command[R_co]], *values: Any, **options: Any) ->
     for section, names in _list_sections(command).items():
         table[section] = {name: table.pop(name) for name in names if name in table}
     try:
-        validated: Command[R_co] = TypeAdapter(command).validate_python(table)
+        return TypeAdapter(command).validate_python(table)
     except ValidationError as error:
         raise UsageError(f"{format_validation_error(error)}.") from error
-    return validated
 
 
 def _flatten_signature(command: Any) -> inspect.Signature:

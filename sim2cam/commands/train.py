@@ -94,8 +94,6 @@ class Train:
         self, recipe: Recipe | None = None, datasets: Sequence[Dataset] | None = None
     ) -> TrainResult:
         """Train the detector, with a recipe and datasets in memory instead of files if given."""
-        from sim2cam.data.real_images import read_real_images
-        from sim2cam.data.splits import TRAIN
         from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.learn.weight_file import load_card
         from sim2cam.models.card import card_from_json
@@ -135,8 +133,7 @@ class Train:
             None if self.initial_weights is None else resolve_weights(self.initial_weights)
         )
         shares = self.mix or (1.0,) * len(self.data)
-        read = partial(read_real_images, skip_invalid=self.skip_invalid)
-        datasets = datasets or [read(path, split=self.split, roles=TRAIN) for path in self.data]
+        datasets = datasets or list(map(self.read_data, self.data))
         datasets = [dataset.take(self.limit) for dataset in datasets]
         captures, backgrounds, validation_set = self._read_auxiliary_data(datasets)
         initial_card = (
@@ -176,6 +173,13 @@ class Train:
                     weights, parts, config, calibration_set, source, device=self.device
                 )
         return TrainResult(weights)
+
+    def read_data(self, path: Path) -> Dataset:
+        """Read a labelled dataset."""
+        from sim2cam.data.real_images import read_real_images
+        from sim2cam.data.splits import TRAIN
+
+        return read_real_images(path, skip_invalid=self.skip_invalid, split=self.split, roles=TRAIN)
 
     def _read_auxiliary_data(
         self, data: Sequence[Dataset]

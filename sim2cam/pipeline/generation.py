@@ -417,6 +417,16 @@ def _render_scene(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[
             yield _build_sample(recipe, settled, view, number, neighbours, points)
 
 
+def render_view(recipe: Recipe, settled: SettledScene, view: int) -> Frame:
+    """Return the frame of one camera at rest; in sequences, the last frame."""
+    sequence = tuple(
+        replace(instant, scene=replace(instant.scene, cameras=(instant.scene.cameras[view],)))
+        for instant in settled.sequence
+    )
+    *_, frame = _render_frames(recipe, replace(settled, sequence=sequence), 0)
+    return frame
+
+
 def _sample_track_points(recipe: Recipe, settled: SettledScene, seed: int) -> dict[str, Floats]:
     """Return the tracked points (n, 3) of each labelled body, in its own frame."""
     count = recipe.render.sequence.track_count if recipe.render.sequence else 0

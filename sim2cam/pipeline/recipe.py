@@ -297,7 +297,20 @@ def load_recipe(name_or_path: str) -> Recipe:
         InputError: if an asset is unusable.
     """
     path = _find_recipe(name_or_path)
-    layers = list(_read_layers(path, set()))
+    return _build_recipe(list(_read_layers(path, set())), path)
+
+
+def parse_recipe(tables: Mapping[str, Any]) -> Recipe:
+    """Build a recipe from tables as in a file, with paths relative to the current folder.
+
+    Raises errors as ``load_recipe``.
+    """
+    path = Path("recipe")
+    return _build_recipe(list(_resolve_layers(merge_tables({}, tables), path, set())), path)
+
+
+def _build_recipe(layers: Sequence[dict[str, Any] | Path], path: Path) -> Recipe:
+    """Merge the layers of a recipe and validate the result; errors name the path."""
     tables = _apply_preset(_merge_layers(layers, path), path)
     _check_keys(tables, Recipe, path, "")
     tables = _remove_disabled(tables)
@@ -363,12 +376,12 @@ def _merge_layers(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[s
     after: dict[str, Any] = {}  # tables above it
     for layer in layers:
         if isinstance(layer, Path):
-            camera, before, after = layer, _merge_tables(before, after), {}
+            camera, before, after = layer, merge_tables(before, after), {}
         else:
-            after = _merge_tables(after, layer)
+            after = merge_tables(after, layer)
     if camera is not None:
         before = _apply_camera(before, camera, after.get("render"), path)
-    return _merge_tables(before, after)
+    return merge_tables(before, after)
 
 
 def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Path]:
@@ -379,6 +392,13 @@ def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Pa
         tables = read_toml(path, _MAX_RECIPE_BYTES, "recipe")
     except InputError as error:
         raise RecipeError(*error.args) from error
+    yield from _resolve_layers(tables, path, visited)
+
+
+def _resolve_layers(
+    tables: dict[str, Any], path: Path, visited: set[Path]
+) -> Iterator[dict[str, Any] | Path]:
+    """Yield the layers of the bases of tables, then the tables with absolute folders."""
     check_renamed_keys(tables, path)
     assets = tables.get("assets")
     clutter = assets.get("clutter") if isinstance(assets, dict) else None
@@ -498,7 +518,7 @@ def _apply_camera(
             f"'camera': images of {fit.width}x{fit.height} pixels exceed the limit of {MAX_SIDE_PX} pixels per "
             f"side. Set {sizes} in [render].",
         )
-    return _merge_tables(remove_camera_factors(base_tables, fit), fitted)
+    return merge_tables(remove_camera_factors(base_tables, fit), fitted)
 
 
 def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -556,15 +576,15 @@ def _parse_image_folder(table: Any) -> Path:
 _ASSETS_ADAPTER: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
 
 
-def _merge_tables(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+def merge_tables(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     """Lay tables over tables; distributions (tables with a string ``kind``) are replaced whole."""
     merged = dict(base)
     for key, value in override.items():
-        are_tables = isinstance(value, dict) and isinstance(base.get(key), dict)
-        is_distribution = are_tables and isinstance(value.get("kind"), str)
-        merged[key] = (
-            _merge_tables(base[key], value) if are_tables and not is_distribution else value
-        )
+        below = base.get(key)
+        if isinstance(value, Mapping) and not isinstance(value.get("kind"), str):
+            merged[key] = merge_tables(below if isinstance(below, Mapping) else {}, value)
+        else:
+            merged[key] = value
     return merged
 
 

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sim2cam import images
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.errors import InputError, RepairWarning
@@ -71,11 +68,9 @@ class OrientedImage:
         """Return a label of the stored pixels as a label of the upright ones."""
         if self.orientation == 1:  # avoids decoding masks
             return label
-        mask = (
-            None
-            if label.mask is None
-            else RleMask.from_mask(self._orient_mask(label.mask.decode()))
-        )
+        mask = label.mask
+        if mask is not None:
+            mask = RleMask.from_mask(images.orient_pixels(mask.decode(), self.orientation))
         keypoints = label.keypoints
         if keypoints is not None:
             keypoints = tuple(
@@ -92,11 +87,6 @@ class OrientedImage:
             mask=mask,
             keypoints=keypoints,
         )
-
-    def _orient_mask(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        mirrored_x, mirrored_y, exchanged = _EXIF_TRANSFORMS[self.orientation]
-        mask = mask[:: -1 if mirrored_y else 1, :: -1 if mirrored_x else 1]
-        return mask.T if exchanged else mask
 
 
 def read_oriented_image(

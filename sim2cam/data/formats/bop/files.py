@@ -181,16 +181,8 @@ def find_image(folder: Path, image_id: int) -> Path:
     )
 
 
-def parse_pose_matrix(
-    path: Path, image_id: int, index: int, entry: PoseEntry
-) -> NDArray[np.float64]:
+def parse_pose_matrix(path: Path, location: str, entry: PoseEntry) -> NDArray[np.float64]:
     """Return the pose matrix (4, 4) to the camera's frame, metres, with the rotation as given.
-
-    Args:
-        path: file of the table, for errors.
-        image_id: id of the image.
-        index: index of the object in the image.
-        entry: pose entry.
 
     Raises:
         InputError: the pose is invalid.
@@ -198,11 +190,20 @@ def parse_pose_matrix(
     matrix = build_pose_matrix(entry.rotation, entry.position_mm)
     if matrix is None:
         raise InputError(
-            path,
-            f"image {image_id}, object {index}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. "
-            f"{HINT}",
+            path, f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite."
         )
     return matrix
+
+
+def check_same_length(
+    path: Path, location: str, infos: Sequence[InfoEntry], poses: Sequence[PoseEntry]
+) -> None:
+    """Raise InputError if the tables of an image list different numbers of objects."""
+    if len(poses) != len(infos):
+        raise InputError(
+            path,
+            f"{location}: {len(infos)} objects, but {POSE_FILE} has {len(poses)}. Run calc_gt_info.py again.",
+        )
 
 
 def build_pose_matrix(

@@ -27,8 +27,10 @@ from sim2cam.data.formats.bop.files import (
     InfoEntry,
     PoseEntry,
     build_pose_matrix,
+    check_same_length,
     find_image,
     find_scenes,
+    make_default_name,
     parse_pose_matrix,
     read_category_names,
     read_table,
@@ -287,25 +289,20 @@ def _select_ground_truth(
 ) -> dict[int, Floats]:
     """Return the poses of the most visible instances by object id."""
     image_poses, image_infos = poses[image_id], infos[image_id]
-    if len(image_poses) != len(image_infos):
-        raise InputError(
-            resolve_table_path(scene, INFO_FILE),
-            f"image {image_id}: {len(image_infos)} objects, but {POSE_FILE} has {len(image_poses)}. Run "
-            "calc_gt_info.py of bop_toolkit again.",
-        )
+    check_same_length(
+        resolve_table_path(scene, INFO_FILE), f"image {image_id}", image_infos, image_poses
+    )
+    path = resolve_table_path(scene, POSE_FILE)
     selected: dict[int, list[Floats]] = {object_id: [] for object_id in counts}
     for index in sorted(range(len(image_poses)), key=lambda i: -image_infos[i].visib_fract):
         matrices = selected.get(image_poses[index].obj_id)
         if matrices is not None and len(matrices) < counts[image_poses[index].obj_id]:
-            matrices.append(
-                parse_pose_matrix(
-                    resolve_table_path(scene, POSE_FILE), image_id, index, image_poses[index]
-                )
-            )
+            location = f"image {image_id}, object {index}"
+            matrices.append(parse_pose_matrix(path, location, image_poses[index]))
     for object_id, matrices in selected.items():
         if len(matrices) < counts[object_id]:
             raise InputError(
-                resolve_table_path(scene, POSE_FILE),
+                path,
                 f"image {image_id}: {len(matrices)} instances of object {object_id}, but {TARGETS_FILE} lists "
                 f"{counts[object_id]}. Use files of one dataset.",
             )
@@ -360,7 +357,7 @@ def read_bop_models(scenes: Sequence[Path]) -> dict[int, BopModel]:
     names = read_category_names(scenes)
     return {
         object_id: BopModel(
-            names.get(object_id, f"obj_{object_id:06d}"),
+            names.get(object_id, make_default_name(object_id)),
             folder / f"obj_{object_id:06d}.ply",
             model.diameter / MM_PER_M,
             _parse_symmetries(path, object_id, model),

@@ -25,12 +25,13 @@ from sim2cam.data.formats.bop.files import (
     CameraEntry,
     InfoEntry,
     PoseEntry,
-    build_pose_matrix,
+    check_same_length,
     clip_bop_box,
     find_image,
     find_mask_folder,
     find_scenes,
     make_default_name,
+    parse_pose_matrix,
     read_category_names,
     read_table,
     resolve_table_path,
@@ -155,7 +156,7 @@ def _read_objects(
     """Yield the visible objects of an image."""
     poses, infos = labels[0].get(image_id, []), labels[1].get(image_id, [])
     paths = resolve_table_path(folder, POSE_FILE), resolve_table_path(folder, INFO_FILE)
-    _check_same_length(paths[1], f"image {image_id}", infos, poses)
+    check_same_length(paths[1], f"image {image_id}", infos, poses)
     masks = find_mask_folder(folder)
     for index, (pose, info) in enumerate(zip(poses, infos, strict=True)):
         with problems.collect():
@@ -193,7 +194,7 @@ def read_bop_image(
         raise InputError(
             path, f"sample {name}: {format_validation_error(error)}. {HINT}"
         ) from error
-    _check_same_length(path, f"sample {name}", info_entries, pose_entries)
+    check_same_length(path, f"sample {name}", info_entries, pose_entries)
     labels = []
     for index, (pose, info) in enumerate(zip(pose_entries, info_entries, strict=True)):
         with problems.collect():
@@ -201,16 +202,6 @@ def read_bop_image(
             category = make_default_name(pose.obj_id)
             labels.append(_build_label((path, path), location, (pose, info), size, category))
     return tuple(label for label in labels if label is not None)
-
-
-def _check_same_length(
-    path: Path, location: str, infos: Sequence[Any], poses: Sequence[Any]
-) -> None:
-    if len(poses) != len(infos):
-        raise InputError(
-            path,
-            f"{location}: {len(infos)} objects, but {POSE_FILE} has {len(poses)}. Run calc_gt_info.py again.",
-        )
 
 
 def _build_label(
@@ -235,18 +226,13 @@ def _build_label(
     box, amodal_box = _clip_box(info.bbox_visib, size), _clip_box(info.bbox_obj, size)
     if box is None or amodal_box is None or not 0 < info.visib_fract <= 1:
         raise InputError(paths[1], f"{location}: invalid box or visib_fract.")
-    matrix = build_pose_matrix(pose.rotation, pose.position_mm)
-    if matrix is None:
-        raise InputError(
-            paths[0], f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite."
-        )
     return ObjectLabel(
         category=category,
         box_xyxy=box,
         area_px=info.px_count_visib,
         box_amodal_xyxy=amodal_box,
         visible_fraction=info.visib_fract,
-        pose=Pose.from_matrix(matrix),
+        pose=Pose.from_matrix(parse_pose_matrix(paths[0], location, pose)),
     )
 
 
