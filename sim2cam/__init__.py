@@ -65,7 +65,8 @@ class _AdaptPackage(ModuleType):
 
     def __call__(self, *values: Any, **options: Any) -> Dataset:
         """Call ``sim2cam.api.training.adapt``."""
-        return import_module("sim2cam.api.training").adapt(*values, **options)
+        adapted: Dataset = import_module("sim2cam.api.training").adapt(*values, **options)
+        return adapted
 
 
 class _Package(ModuleType):

@@ -14,6 +14,7 @@ from sim2cam.api.inputs import encode_html_image
 from sim2cam.errors import UsageError, suggest_name
 
 if TYPE_CHECKING:
+    from sim2cam.data.channels import ChannelName
     from sim2cam.data.sample import ObjectLabel
 
 
@@ -32,7 +33,7 @@ class Frame:
     name: str
     objects: tuple[ObjectLabel, ...] | None
     categories: tuple[str, ...]
-    channels: Mapping[str, Callable[[], NDArray[Any]]]
+    channels: Mapping[ChannelName, Callable[[], NDArray[Any]]]
     read_rgb: Callable[[], NDArray[np.uint8]]
 
     @cached_property
@@ -45,7 +46,7 @@ class Frame:
         """Depth (H, W) in metres along the optical axis; 0 without a value."""
         return self.read_channel("depth")
 
-    def read_channel(self, name: str) -> NDArray[Any]:
+    def read_channel(self, name: ChannelName) -> NDArray[Any]:
         """Return a per-pixel channel, as ``sim2cam.data.channels`` describes them.
 
         Raises:

@@ -147,7 +147,7 @@ class Scene:
         channels = {name: partial(np.asarray, pixels) for name, pixels in frame.channels.items()}
         read_image = partial(decode_image, frame.image)
         name = f"{self.recipe.name}-{self.settled.index}-{view}"
-        return Frame(name, frame.objects, self.recipe.categories, {**channels}, read_image)
+        return Frame(name, frame.objects, self.recipe.categories, channels, read_image)
 
     def _repr_html_(self) -> str:
         return self.render()._repr_html_()

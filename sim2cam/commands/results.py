@@ -123,8 +123,9 @@ def _flatten_signature(command: Any) -> inspect.Signature:
 
 def _list_sections(command: Any) -> dict[str, list[str]]:
     """Return the names of the options in each section of a command."""
+    factories: dict[str, Any] = {f.name: f.default_factory for f in fields(command)}
     return {
-        field.name: [option.name for option in fields(section)]
-        for field in fields(command)
-        if is_dataclass(section := field.default_factory)
+        name: [option.name for option in fields(factory)]
+        for name, factory in factories.items()
+        if is_dataclass(factory)
     }
