@@ -70,13 +70,7 @@ class RenderUnit:
 
     Attributes:
         recipe: recipe as JSON, for other processes.
-        seed: dataset seed.
-        root: folder of the dataset.
-        shard: shard number.
-        count: number of samples.
-        change: intervention on every scene.
         scenes: dataset whose settled scenes are used; None to simulate scenes.
-        render_images: whether to render images.
     """
 
     recipe: str
@@ -114,14 +108,6 @@ def generate(
     time, are generated again.
 
     Args:
-        recipe: recipe of the scenes.
-        root: folder of the dataset.
-        count: number of samples.
-        seed: dataset seed.
-        workers: number of processes.
-        resume: whether to complete an existing dataset.
-        overwrite: whether to replace an existing dataset.
-        progress: called with the numbers of finished samples and of all samples.
         change: intervention on every scene.
         scenes: folder of a dataset with the same settled scenes; None to simulate scenes.
 

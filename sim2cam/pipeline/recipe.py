@@ -100,8 +100,6 @@ class RenderOptions:
         width, height: image size in pixels.
         views: cameras of each scene; 1, 2, 4, 8 or 16.
         channels: additional channels, of ``sim2cam.data.channels``.
-        sequence: frames on the way to rest; None for stills.
-        rest: criterion of rest; None for the default.
     """
 
     width: int = 640
@@ -160,8 +158,6 @@ class AdaptOptions:
         method: default translator, published translator or parameter-free transfer.
         translator: training settings of the default translator; a file may name a preset and change
             single settings.
-        reference: training settings of a published translator.
-        certificate: limits that each translation must meet.
     """
 
     method: AdaptMethod = "translator"
@@ -175,13 +171,9 @@ class Recipe:
     """Configuration of all stages.
 
     Attributes:
-        name: name of the recipe.
         categories: category names in order; a file may leave out those of assets.
         domain: randomized factors and their distributions.
         assets: mesh assets and clutter, which has no category; a file names their folders.
-        render: size, views and channels.
-        adapt: adaptation of renders to real images.
-        train: training settings of the detector.
         require: requirements that every scene must meet, by name.
         skies: environment maps; a file names their folder.
         pictures: texture images; a file names their folder.
@@ -425,12 +417,7 @@ def _resolve_layers(
 
 
 def _find_inherited_factors(domain: Domain, own_tables: dict[str, Any] | Path) -> set[str]:
-    """Return the factors that a recipe inherits from its bases, such as ``domain.light.warmth``.
-
-    Args:
-        domain: domain of the recipe.
-        own_tables: tables of its file.
-    """
+    """Return the factors that a recipe inherits from its bases, such as ``domain.light.warmth``."""
     own = own_tables.get("domain") if isinstance(own_tables, dict) else None
     own = own if isinstance(own, dict) else {}
     groups = {f.name: getattr(domain, f.name) for f in dataclasses.fields(domain)}
@@ -485,10 +472,7 @@ def _apply_camera(
     """Return tables with cameras sampled around the one of a ``camera.json``.
 
     Args:
-        base_tables: tables below the camera.
-        camera_path: path of the file.
         render_table: render table above the camera, which may set another size.
-        path: path of the recipe, for errors.
 
     Raises:
         InputError: if the file is missing or broken.
