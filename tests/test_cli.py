@@ -288,12 +288,7 @@ def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "32"]
     render += ["--size", "320x240"]  # which takes long enough to be interrupted in
     command = [sys.executable, "-m", "sim2cam", *render, "--workers", workers]
-    child = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not list((tmp_path / "d").glob("shards/*")) and child.poll() is None:
         time.sleep(0.02)
     os.killpg(child.pid, signal.SIGINT)  # a terminal tells workers too

@@ -265,11 +265,11 @@ def apply_transfer(
     *,
     certification: Certification,
     seed: int,
-    workers: int,
-    device: str,
-    resume: bool,
-    overwrite: bool,
-    progress: Callable[[int, int], None],
+    workers: int = 1,
+    device: str = "cpu",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> DatasetCertificate:
     """Make or complete an adapted dataset and return its certificate.
 
