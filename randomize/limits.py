@@ -92,17 +92,23 @@ def check_domain(domain: Domain, names: RecipeNames, inherited: Collection[str] 
             raise ValueError(f"'domain.{name}.{factor}': {problem}") from error
     _check_decals(domain)
     _check_clutter(domain)
+    _check_objects(domain, names)
+    if "depth_camera" in domain:
+        _check_depth_camera(domain)
+    if "glare" in domain:
+        _check_glare(domain)
+
+
+def _check_objects(domain: Domain, names: RecipeNames) -> None:
+    """Raise ``ValueError`` if objects lack images, or show categories that the recipe lacks."""
     for name, kind in domain.object_groups.items():
+        kind.check_factors(_make_lookup(domain, name), names.texture_images)
         missing = _find_missing_categories(domain, name, kind, names.categories)
         if missing:
             raise ValueError(
                 f"categories must contain {', '.join(missing)}, because an object of 'domain.{name}' can show "
                 f"it. Add the names, change its factors, or set 'domain.{name}.category'"
             )
-    if "depth_camera" in domain:
-        _check_depth_camera(domain)
-    if "glare" in domain:
-        _check_glare(domain)
 
 
 def list_label_classes(domain: Domain) -> tuple[LabelClass, ...]:

@@ -30,12 +30,13 @@ from sim2cam.commands.export import Catalog, Export
 from sim2cam.commands.fetch import Fetch
 from sim2cam.commands.options import FolderOptions
 from sim2cam.commands.predict import Predict, PseudoLabel
+from sim2cam.commands.results import Command, Result
 from sim2cam.commands.scenes import ScenesAdd, ScenesRun
 from sim2cam.commands.show import Doctor, Report
 from sim2cam.commands.train import Train
 from sim2cam.commands.tune import Tune
 from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError
-from sim2cam.learn.launch import get_world_size
+from sim2cam.learn.launch import get_world_size, is_main_process
 
 _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]
@@ -125,8 +126,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # Spinning OpenMP threads take cores from working ones. Torch reads the variable on import.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # a crashing GPU driver leaves no other trace
     escape_unencodable()
@@ -147,7 +146,7 @@ def _run(arguments: list[str]) -> int:
         _check_repeated_flags(arguments)
         _check_launch(command)
         with _preserve_interrupts():
-            command.execute()
+            _print_result(command)
     except UsageError as error:
         return _print_error(error, 2)
     except Sim2CamError as error:
@@ -162,6 +161,17 @@ def _run(arguments: list[str]) -> int:
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
+
+
+def _print_result(command: Command[Result]) -> None:
+    """Run a command and print its result; raise Sim2CamError if it failed."""
+    console, result = command.output.make_console(), command.run()
+    for text in result.iterate_output(as_json=command.output.json) if is_main_process() else ():
+        console.print_result(text)
+    if summary := result.summary():
+        console.info(summary)
+    if result.failure:
+        raise Sim2CamError(result.failure)
 
 
 @contextmanager

@@ -288,12 +288,7 @@ def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "32"]
     render += ["--size", "320x240"]  # which takes long enough to be interrupted in
     command = [sys.executable, "-m", "sim2cam", *render, "--workers", workers]
-    child = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not list((tmp_path / "d").glob("shards/*")) and child.poll() is None:
         time.sleep(0.02)
     os.killpg(child.pid, signal.SIGINT)  # a terminal tells workers too
@@ -315,11 +310,11 @@ def test_an_interrupt_that_ctypes_makes_an_error_of_its_own_is_one(monkeypatch, 
 
     absolute = ctypes.CDLL(None).abs
     absolute.argtypes = [Interrupted]
-    monkeypatch.setattr("sim2cam.cli.Doctor.execute", lambda _: absolute(1))
+    monkeypatch.setattr("sim2cam.cli.Doctor.run", lambda _: absolute(1))
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "\nsim2cam: interrupted. \n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    monkeypatch.setattr("sim2cam.cli.Doctor.execute", lambda _: 1 / 0)
+    monkeypatch.setattr("sim2cam.cli.Doctor.run", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["doctor"])
 
@@ -327,7 +322,7 @@ def test_an_interrupt_that_ctypes_makes_an_error_of_its_own_is_one(monkeypatch, 
 @pytest.mark.usefixtures("interrupts_heard")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
 def test_a_request_to_terminate_is_an_interrupt(monkeypatch, capsys, how):
-    monkeypatch.setattr("sim2cam.cli.Doctor.execute", lambda _: os.kill(os.getpid(), how))
+    monkeypatch.setattr("sim2cam.cli.Doctor.run", lambda _: os.kill(os.getpid(), how))
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "\nsim2cam: interrupted. \n"
     assert signal.getsignal(how) is signal.SIG_DFL

@@ -1,6 +1,7 @@
 """Every notebook runs from top to bottom and is stored without outputs."""
 
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -72,11 +73,14 @@ def test_photos_of_ones_own_objects_take_the_place_of_dice(
     yours.source = f'CAPTURES = Path(r"{labels}")\nMESHES = r"{meshes}"\nRENAMED = {{"cup": "mug"}}'
     pictures, said = run(notebook, tmp_path)
     assert pictures >= 4
-    assert "told apart: brick mug" in said
+    assert "categories: brick mug" in said
     assert f"real only ({learned} labelled photos)" in said
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_a_notebook_is_stored_without_outputs(path):
+def test_a_notebook_uses_the_public_api_and_is_stored_without_outputs(path):
     cells = nbformat.read(path, as_version=4).cells
     assert not any(cell.get("outputs") for cell in cells)
+    imports = re.findall(r"^.*\bsim2cam\b.*$", "\n".join(c.source for c in cells), re.MULTILINE)
+    imports = {line for line in imports if "import" in line}
+    assert imports <= {"import sim2cam", "from sim2cam import commands"}

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.api.inputs import encode_html_image, load_rgb
-from sim2cam.errors import UsageError
+from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from sim2cam.api.dataset import Dataset
     from sim2cam.api.inputs import ImageInput
+    from sim2cam.commands.bench import BenchScores
     from sim2cam.geometry.lens import Lens
     from sim2cam.geometry.poses import Pose
     from sim2cam.metrics.detection import DetectedKeypoint, Detection
@@ -104,12 +106,19 @@ class Model:
 
     Args:
         detector: Detector, from ``load_detector``.
-        name: Name of the weights.
+        weights: Weights file.
+        device: Device of the detector.
     """
 
-    def __init__(self, detector: AnyDetector, name: str) -> None:
+    def __init__(self, detector: AnyDetector, weights: Path, device: str) -> None:
         self._detector = detector
-        self.name = name
+        self._device = device
+        self.weights = weights
+
+    @property
+    def name(self) -> str:
+        """Name of the weights."""
+        return self.weights.stem
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, categories={list(self.categories)})"
@@ -159,6 +168,28 @@ class Model:
             return [self._predict_one(image, min_score, lens) for image in images]
         return self._predict_one(images, min_score, lens)
 
+    def evaluate(self, captures: str | Path | Dataset, **options: Any) -> BenchScores:
+        """Score the model on labelled real images.
+
+        Args:
+            captures: Labelled images: dataset, COCO file, YOLO, VOC, BOP or KITTI folder.
+            options: Options of ``sim2cam.commands.bench``, such as ``map`` and ``sessions``.
+
+        Raises:
+            InputError: If the images are missing, broken or unlabelled, or have unknown categories.
+        """
+        from sim2cam.api.dataset import Dataset
+        from sim2cam.commands.bench import Bench, BenchScores
+        from sim2cam.commands.results import build_command
+
+        values = captures.values if isinstance(captures, Dataset) else None
+        path = captures.root if isinstance(captures, Dataset) else captures
+        options = {"device": self._device} | options
+        scores = build_command(Bench, self.weights, captures=path, **options).run(values)
+        if not isinstance(scores, BenchScores):
+            raise InputError(path, "has no labels. Use sim2cam.commands.bench for other scores.")
+        return scores
+
     def _predict_one(
         self, image: ImageInput, min_score: float, lens: Lens | None
     ) -> PredictionResult:
@@ -203,4 +234,4 @@ def load(name_or_path: str | Path, *, device: str = "cpu") -> Model:
     from sim2cam.pipeline.verifiers import resolve_weights
 
     path = resolve_weights(Path(name_or_path))
-    return Model(load_detector(path, device=device), path.stem)
+    return Model(load_detector(path, device=device), path, device)

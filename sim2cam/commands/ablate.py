@@ -18,6 +18,7 @@ from sim2cam.commands.options import (
     check_numbers,
     parse_category_map,
 )
+from sim2cam.commands.results import Result
 from sim2cam.errors import UsageError
 from sim2cam.files import lock_folder
 
@@ -68,8 +69,8 @@ class Ablate:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Run missing variants, then write and print the scores of all variants."""
+    def run(self) -> AblateResult:
+        """Run missing variants, then write the scores of all variants and the page."""
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.ablation import CHOICE_FILE, PAGE_FILE, RESULT_FILE, open_ablation
         from sim2cam.experiments.ablation_scores import collect_notes, summarize_ablation
@@ -120,11 +121,7 @@ class Ablate:
             page = write_ablation_page(
                 read_ablation(self.out / RESULT_FILE), self.out / PAGE_FILE, title=title
             )
-        if self.output.json:
-            console.print_json(facts)
-        else:
-            console.print_text(_format_table(facts))
-        console.info(f"page: {page}")
+        return AblateResult(facts, page)
 
     def _check_numbers(self) -> None:
         check_numbers(seed=self.seed, workers=self.workers)
@@ -172,8 +169,27 @@ class Ablate:
         )
 
 
+@dataclass(frozen=True)
+class AblateResult(Result):
+    """Scores of all variants, as in ``ablation.json``, and their page."""
+
+    scores: Mapping[str, Any]
+    page: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the scores."""
+        return dict(self.scores)
+
+    def to_text(self) -> str:
+        """Return a table of variants, comparisons and equivalent numbers of labelled photos."""
+        return _format_table(self.scores)
+
+    def summary(self) -> str:
+        """Return the path of the page."""
+        return f"page: {self.page}"
+
+
 def _format_table(results: Mapping[str, Any]) -> str:
-    """Return a table of variants, comparisons and equivalent numbers of labelled photos."""
     from sim2cam.metrics.power import SIGNIFICANCE
 
     scores = {row["name"]: row for row in results["variants"]}

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import tyro
 
 from sim2cam.commands.console import Console
 from sim2cam.commands.options import FolderOptions, OutputOptions, SkipInvalid, Split, check_numbers
+from sim2cam.commands.results import Result
 from sim2cam.commands.runs import (
     drop_unset,
     lock_run_folder,
@@ -20,7 +21,7 @@ from sim2cam.commands.runs import (
     remove_damaged_shards,
     set_thread_budget,
 )
-from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.errors import UsageError
 from sim2cam.files import lock_folder
 from sim2cam.learn.launch import get_world_size, is_main_process
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome
     from sim2cam.adapt.translator.perceptual_consistency import PerceptionModel
     from sim2cam.data.sample import Dataset
+    from sim2cam.pipeline.recipe import Recipe
     from sim2cam.pipeline.translation import TranslationConfig
 
 
@@ -86,8 +88,13 @@ class AdaptTrain:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Train a translator, or fit a transfer without a network."""
+    def run(
+        self,
+        recipe: Recipe | None = None,
+        sim: Dataset | None = None,
+        real: Dataset | None = None,
+    ) -> AdaptTrainResult:
+        """Train a translator, or fit a transfer; values in memory replace files if given."""
         from sim2cam.adapt.training.data_warnings import find_data_warnings
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.commands.pages import write_training_page
@@ -105,15 +112,13 @@ class AdaptTrain:
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.output.make_console()
         set_thread_budget(self.workers, console)
-        folders = (
-            _resolve_domain_folder(self.sim, "trainA"),
-            _resolve_domain_folder(self.real, "trainB"),
-        )
         read = partial(read_real_images, skip_invalid=self.skip_invalid)
-        sim, real = read(folders[0]), read(folders[1], split=self.split, roles=STYLE)
+        sim = sim or read(_resolve_domain_folder(self.sim, "trainA"))
+        real_folder = _resolve_domain_folder(self.real, "trainB")
+        real = real or read(real_folder, split=self.split, roles=STYLE)
         _report_video_frames(console, sim, real)
         real = real.take(self.limit)
-        options = load_recipe(self.recipe).adapt
+        options = (recipe or load_recipe(self.recipe)).adapt
         method = self.method or options.method
         self._check_method_flags(method)
         changes = drop_unset(steps=self.steps, seed=self.seed)
@@ -132,8 +137,7 @@ class AdaptTrain:
             _print_warnings(console, find_data_warnings(sim, real))
             with lock_folder(self.out):
                 fit_parameter_free_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
-            self._report_result(method, None)
-            return
+            return AdaptTrainResult(self.out, method)
         warnings = check_training(
             sim, real, training, self.out, verifiers, paired=self.paired, device=self.device
         )
@@ -155,7 +159,7 @@ class AdaptTrain:
             )
             if is_main_process():
                 write_training_page(self.out, outcome, real)
-        self._report_result(method, outcome)
+        return AdaptTrainResult(self.out, method, outcome)
 
     def _check_method_flags(self, method: str) -> None:
         """Raise UsageError for flags that only the learned translator has."""
@@ -197,19 +201,38 @@ class AdaptTrain:
         )
         return perception
 
-    def _report_result(self, method: str, outcome: TrainingOutcome | None) -> None:
-        summary, facts = f"{method}: {self.out}", {"run": str(self.out), "method": method}
-        if outcome is None:
-            self.output.report(summary, **facts)
-            return
-        step, reason = outcome.selection.step, outcome.selection.reason
-        self.output.report(
-            f"{summary}; selected weights: step {step} ({reason})",
-            **facts,
-            step=step,
-            warnings=list(outcome.warnings),
-        )
-        _print_warnings(self.output.make_console(), outcome.warnings)
+
+@dataclass(frozen=True)
+class AdaptTrainResult(Result):
+    """Trained translator or fitted transfer.
+
+    Attributes:
+        run: Run folder.
+        method: Method.
+        outcome: Selected checkpoint and warnings; None for transfers without a network.
+    """
+
+    run: Path
+    method: str
+    outcome: TrainingOutcome | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return run folder, method, selected step and warnings."""
+        facts: dict[str, Any] = {"run": str(self.run), "method": self.method}
+        if self.outcome is not None:
+            step, warnings = self.outcome.selection.step, list(self.outcome.warnings)
+            facts |= {"step": step, "warnings": warnings}
+        return facts
+
+    def summary(self) -> str:
+        """Return the run folder, the selected step and warnings."""
+        summary = f"{self.method}: {self.run}"
+        if self.outcome is None:
+            return summary
+        selection = self.outcome.selection
+        warnings = [f"warning: {warning}" for warning in self.outcome.warnings]
+        first = f"{summary}; selected weights: step {selection.step} ({selection.reason})"
+        return "\n".join([first, *warnings])
 
 
 @dataclass(frozen=True)
@@ -242,8 +265,8 @@ class AdaptApply:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Translate the images and write the certificate and its page."""
+    def run(self, recipe: Recipe | None = None, sim: Dataset | None = None) -> AdaptApplyResult:
+        """Translate the images; a recipe and renders in memory replace files if given."""
         from sim2cam.data.real_images import read_real_images
         from sim2cam.data.writer import CERTIFICATE_PAGE
         from sim2cam.pipeline.recipe import load_recipe
@@ -252,10 +275,10 @@ class AdaptApply:
 
         workers = _default_workers(self.device) if self.workers is None else self.workers
         check_numbers(seed=self.seed, workers=workers, limit=self.limit)
-        sim = read_real_images(self.data, skip_invalid=self.skip_invalid)
+        sim = sim or read_real_images(self.data, skip_invalid=self.skip_invalid)
         _report_video_frames(self.output.make_console(), sim)
         sim = sim.take(self.limit)
-        limits = load_recipe(self.recipe).adapt.certificate
+        limits = (recipe or load_recipe(self.recipe)).adapt.certificate
         if self.verify:
             remove_damaged_shards(self.out, self.folder, self.output)
         certificate = apply_transfer(
@@ -272,25 +295,41 @@ class AdaptApply:
         )
         page = self.out / CERTIFICATE_PAGE
         write_certificate_page(certificate, list_image_pairs(self.out, sim), page)
-        self._report_certificate(certificate)
+        return AdaptApplyResult(self.out, certificate)
 
-    def _report_certificate(self, certificate: DatasetCertificate) -> None:
-        """Print the result; raise Sim2CamError if all images are rejected."""
-        total, rejected = len(certificate.images), len(certificate.rejected_images)
-        self.output.report(
-            f"{self.out}: {certificate.accepted_count} of {total} images, {rejected} rejected; "
-            f"{certificate.decision}",
-            images=certificate.accepted_count,
-            rejected=rejected,
-            decision=certificate.decision,
+
+@dataclass(frozen=True)
+class AdaptApplyResult(Result):
+    """Translated dataset and its certificate."""
+
+    out: Path
+    certificate: DatasetCertificate
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers of accepted and rejected images, and the decision."""
+        certificate = self.certificate
+        return {
+            "images": certificate.accepted_count,
+            "rejected": len(certificate.rejected_images),
+            "decision": certificate.decision,
+        }
+
+    def summary(self) -> str:
+        """Return the numbers of images, the decision and violated limits."""
+        certificate, total = self.certificate, len(self.certificate.images)
+        counts = f"{certificate.accepted_count} of {total} images"
+        rejected = f"{len(certificate.rejected_images)} rejected; {certificate.decision}"
+        violations = [f"certificate: {violation}" for violation in certificate.violations]
+        return "\n".join([f"{self.out}: {counts}, {rejected}", *violations])
+
+    @property
+    def failure(self) -> str | None:
+        """Why the command line exits with 1: all images are rejected."""
+        message = (
+            f"{self.out}: all {len(self.certificate.images)} translations were rejected. See "
+            "certificate.html for the reasons. Train the translator longer, or use other real images."
         )
-        for violation in certificate.violations:
-            self.output.make_console().info(f"certificate: {violation}")
-        if not certificate.accepted_count:
-            raise Sim2CamError(
-                f"{self.out}: all {total} translations were rejected. See certificate.html for the "
-                "reasons. Train the translator longer, or use other real images."
-            )
+        return None if self.certificate.accepted_count else message
 
 
 def _check_fitted_method(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from sim2cam.commands.options import OutputOptions, Overwrite, SkipInvalid, check_output_files
-from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.commands.results import Result
+from sim2cam.errors import UsageError
 from sim2cam.files import convert_write_errors, write_atomic
 
 if TYPE_CHECKING:
@@ -30,8 +32,8 @@ class Assets:
     overwrite: Overwrite = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Print a table of the assets; fail if a file cannot be used."""
+    def run(self) -> AssetsResult:
+        """Check the files and write the overview image."""
         from sim2cam import images
         from sim2cam.assets.folder import list_assets, list_unreadable
         from sim2cam.assets.importer import import_assets
@@ -44,27 +46,55 @@ class Assets:
         check_output_files(
             sheet, overwrite=self.overwrite, inputs=[folder / name for name in names]
         )
-        console = self.output.make_console()
-        assets = list(import_assets(folder, names, self.unit))
-        if self.output.json:
-            console.print_json({"assets": [asdict(asset) for asset in assets]})
-        else:
-            console.print_text(_format_table(assets))
-        for asset in assets:
-            for message in (*([asset.error] if asset.error else ()), *asset.repairs):
-                console.info(f"{asset.name}: {message.removeprefix(f'{folder / asset.name}: ')}")
+        assets = tuple(import_assets(folder, names, self.unit))
+        notes = [
+            f"{asset.name}: {message.removeprefix(f'{folder / asset.name}: ')}"
+            for asset in assets
+            for message in (*([asset.error] if asset.error else ()), *asset.repairs)
+        ]
         for name in list_unreadable(folder):
-            console.info(f"{name}: unsupported file type. Convert it to GLB.")
+            notes.append(f"{name}: unsupported file type. Convert it to GLB.")
         for name in list_broken_links(folder):
-            console.info(f"{name}: skipped; the link is broken or leads to a parent folder.")
+            notes.append(f"{name}: skipped; the link is broken or leads to a parent folder.")
         usable = [asset.info for asset in assets if asset.info is not None]
         if usable:
             write_atomic(sheet, images.encode_png(build_asset_sheet(usable)))
-            console.info(f"image: {sheet}")
-        if len(usable) < len(assets):
-            raise Sim2CamError(
-                f"{self.folder}: {len(assets) - len(usable)} of {len(assets)} cannot be used."
-            )
+        return AssetsResult(self.folder, assets, tuple(notes), sheet if usable else None)
+
+
+@dataclass(frozen=True)
+class AssetsResult(Result):
+    """Checked mesh files.
+
+    Attributes:
+        folder: Folder of the files.
+        assets: Facts or error of each file.
+        notes: Errors, repairs and skipped files.
+        image: Overview image; None if no file is usable.
+    """
+
+    folder: Path
+    assets: tuple[ImportedAsset, ...]
+    notes: tuple[str, ...]
+    image: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the assets."""
+        return {"assets": [asdict(asset) for asset in self.assets]}
+
+    def to_text(self) -> str:
+        """Return one row per asset; guessed units have a question mark."""
+        return _format_table(self.assets)
+
+    def summary(self) -> str:
+        """Return the notes and the path of the image."""
+        return "\n".join([*self.notes, *([f"image: {self.image}"] if self.image else [])])
+
+    @property
+    def failure(self) -> str | None:
+        """Why the command line exits with 1: unusable files."""
+        unusable, total = sum(asset.info is None for asset in self.assets), len(self.assets)
+        return f"{self.folder}: {unusable} of {total} cannot be used." if unusable else None
 
 
 @dataclass(frozen=True)
@@ -81,8 +111,8 @@ class New:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Write the recipe and print the next step."""
+    def run(self) -> NewResult:
+        """Write the recipe."""
         from sim2cam.assets.folder import list_assets
         from sim2cam.assets.importer import import_assets
         from sim2cam.data.real_images import read_real_images
@@ -98,26 +128,37 @@ class New:
                     "recipe to another folder."
                 )
         check_output_files(path, overwrite=self.overwrite)
-        assets = list(import_assets(folder, names))
+        assets = tuple(import_assets(folder, names))
         captures = None
         if self.captures is not None:
             captures = read_real_images(self.captures, skip_invalid=self.skip_invalid)
         recipe = _write_recipe(path, format_recipe(path.absolute(), folder, assets, captures))
-        console = self.output.make_console()
-        console.info(
-            f"recipe: {path} ({len(assets)} objects in {len(recipe.categories)} categories)"
-        )
-        for asset in assets:
+        return NewResult(path, recipe.categories, assets)
+
+
+@dataclass(frozen=True)
+class NewResult(Result):
+    """New recipe of mesh files."""
+
+    recipe: Path
+    categories: tuple[str, ...]
+    assets: tuple[ImportedAsset, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the path of the recipe and its categories."""
+        return {"recipe": str(self.recipe), "categories": self.categories}
+
+    def summary(self) -> str:
+        """Return the sizes and repairs of the assets, and the next step."""
+        objects, categories = len(self.assets), len(self.categories)
+        lines = [f"recipe: {self.recipe} ({objects} objects in {categories} categories)"]
+        for asset in self.assets:
             assert asset.info is not None
             size = " x ".join(f"{1e3 * side:.3g}" for side in asset.info.size_m)
-            console.info(
-                f"  {asset.name}: {size} mm{' (unit guessed)' if asset.guessed_unit else ''}"
-            )
-            for repair in asset.repairs:
-                console.info(f"    {repair}")
-        console.info(f"next: sim2cam render {path} --preview")
-        if self.output.json:
-            console.print_json({"recipe": str(path), "categories": recipe.categories})
+            guess = " (unit guessed)" if asset.guessed_unit else ""
+            lines += [f"  {asset.name}: {size} mm{guess}"]
+            lines += [f"    {repair}" for repair in asset.repairs]
+        return "\n".join([*lines, f"next: sim2cam render {self.recipe} --preview"])
 
 
 def _write_recipe(path: Path, text: str) -> Recipe:
@@ -137,7 +178,7 @@ def _write_recipe(path: Path, text: str) -> Recipe:
     return recipe
 
 
-def _format_table(assets: list[ImportedAsset]) -> str:
+def _format_table(assets: Sequence[ImportedAsset]) -> str:
     """Return one row per asset; guessed units have a question mark."""
     rows = [
         ("asset", "category", "size, mm", "unit", "faces", "closed", "parts", "mass, kg", "licence")

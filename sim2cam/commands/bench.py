@@ -22,6 +22,7 @@ from sim2cam.commands.options import (
     check_output_files,
     parse_category_map,
 )
+from sim2cam.commands.results import Result
 from sim2cam.commands.tables import (
     format_comparisons,
     format_detectable_difference,
@@ -39,10 +40,11 @@ from sim2cam.metrics.names import SHAPE_METRICS
 
 if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
-    from sim2cam.experiments.benchmark import BenchResult
+    from sim2cam.experiments.benchmark import BenchResult, UnlabelledResult
     from sim2cam.experiments.comparison import Comparisons
     from sim2cam.experiments.pose_benchmark import PoseBenchResult, PosePredictions
     from sim2cam.metrics.poses import PoseEvaluator
+    from sim2cam.metrics.slices import Slice
     from sim2cam.models.inference.detector import AnyDetector
 
 _DETECTION_SUFFIXES = (".json", ".gz")  # .gz is written by ablate
@@ -82,8 +84,8 @@ class Bench:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Print the scores."""
+    def run(self, captures: Dataset | None = None) -> BenchScores | PoseScores | UnlabelledScores:
+        """Score the detector, detections or poses, on images in memory if given."""
         check_numbers(workers=self.workers, limit=self.limit)
         if self.out is not None and self.out.suffix != ".json":  # the suffix bench reads again
             raise UsageError(f"--out {self.out} must end in .json.")
@@ -103,10 +105,11 @@ class Bench:
             raise UsageError("--split applies to detections only; poses use the BOP test targets.")
         if self.sessions is not None and self.weights.suffix == ".csv":
             raise UsageError(_SESSIONS_ERROR)
-        if self.weights.suffix == ".csv":
+        return (
             self._score_pose_file()
-        else:
-            self._score_detections()
+            if self.weights.suffix == ".csv"
+            else self._score_detections(captures)
+        )
 
     def _check_pose_flags(self) -> None:
         if self.poses is None:
@@ -121,18 +124,13 @@ class Bench:
             raise UsageError(f"--poses {self.poses} must end in .csv.")
         check_output_files(self.poses, overwrite=self.overwrite)
 
-    def _score_pose_file(self) -> None:
+    def _score_pose_file(self) -> PoseScores:
         from sim2cam.experiments.pose_scores_file import write_pose_result
 
-        console = self.output.make_console()
-        result = self._score_poses(self.weights, console)
+        result = self._score_poses(self.weights, self.output.make_console())
         if self.out is not None:
             write_pose_result(result, self.out)
-        if self.output.json:
-            console.print_json(result.to_json())
-        else:
-            console.print_text(format_pose_scores(result.score))
-            console.print_text(format_interval_unit(result.score.intervals_over))
+        return PoseScores(result)
 
     def _score_poses(self, path: Path, console: Console) -> PoseBenchResult:
         from sim2cam.experiments.pose_benchmark import bench_poses, read_pose_task
@@ -178,7 +176,7 @@ class Bench:
         write_pose_results(predictions.poses, path)
         return predictions
 
-    def _score_detections(self) -> None:
+    def _score_detections(self, all_images: Dataset | None) -> BenchScores | UnlabelledScores:
         from sim2cam.data.formats.predictions import read_predictions
         from sim2cam.data.real_images import check_images_readable, read_evaluation_images
         from sim2cam.experiments.benchmark import score_predictions, write_bench_result
@@ -189,7 +187,7 @@ class Bench:
         )
 
         console, poses, overlap_warning = self.output.make_console(), None, None
-        all_images = read_evaluation_images(
+        all_images = all_images or read_evaluation_images(
             self.captures,
             session_rule=self.sessions,
             skip_invalid=self.skip_invalid,
@@ -200,8 +198,7 @@ class Bench:
             check_images_readable(captures)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
         if self.weights.suffix not in _DETECTION_SUFFIXES and captures.samples and not is_labelled:
-            self._score_unlabelled(captures, console)
-            return
+            return self._score_unlabelled(captures, console)
         if self.weights.suffix in _DETECTION_SUFFIXES:
             predictions = read_predictions(
                 self.weights, all_images, self.captures, limit=self.limit
@@ -221,39 +218,14 @@ class Bench:
         for warning in filter(None, sanity_warnings):
             console.info(warning)
         warnings = tuple(filter(None, (overlap_warning, *sanity_warnings)))
+        title = f"{self.weights.name} on {self.captures.name}"
+        scores = BenchScores(title, self.weights.name, result, tuple(slices), poses, warnings)
         if self.out is not None:
-            from sim2cam.commands.pages import write_scores_page
-
             write_bench_result(result, slices, self.out, poses, warnings)
-            title = f"{self.weights.name} on {self.captures.name}"
-            page = write_scores_page(
-                title, result, slices, poses, warnings, self.out.with_suffix(".html")
-            )
-            console.info(f"page: {page}")
-        if self.output.json:
-            selection = result.selection
-            details: dict[str, Any] = {
-                "threshold": result.threshold,
-                "reliability": result.reliability.to_json(),
-                "selection_scores": None if selection is None else selection.to_json(),
-                "slices": [s.to_json() for s in slices],
-                "warnings": warnings,
-            }
-            details |= {} if poses is None else {"poses": poses.to_json()}
-            console.print_json(result.scores_to_json() | details)
-        else:
-            console.print_text(format_scores({self.weights.name: result.score}))
-            _print_shape_scores(result, console)
-            console.print_text(format_interval_unit(result.score.intervals_over))
-            console.print_text(format_reliability(result.reliability))
-            if result.selection is not None:
-                console.print_text("\nwithout labels\n" + format_selection_scores(result.selection))
-            console.print_text(format_slices(slices, result.threshold))
-            if poses is not None:
-                console.print_text("\n" + format_pose_scores(poses.score))
+            console.info(f"page: {scores.save(self.out.with_suffix('.html'))}")
+        return scores
 
-    def _score_unlabelled(self, captures: Dataset, console: Console) -> None:
-        """Print unsupervised scores of a detector."""
+    def _score_unlabelled(self, captures: Dataset, console: Console) -> UnlabelledScores:
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.benchmark import bench_unlabelled
 
@@ -269,10 +241,7 @@ class Bench:
         )
         if self.out is not None:
             write_json(self.out, result.to_json())
-        if self.output.json:
-            console.print_json(result.to_json())
-        else:
-            console.print_text(format_unlabelled_scores(result, len(detector.card.categories)))
+        return UnlabelledScores(result, len(detector.card.categories))
 
     def _evaluate(
         self, captures: Dataset, console: Console
@@ -315,6 +284,104 @@ class Bench:
 
 
 @dataclass(frozen=True)
+class BenchScores(Result):
+    """Scores of detections on labelled real images, with 95 % intervals.
+
+    Attributes:
+        title: Title of the page.
+        name: Name of the detector.
+        result: Scores, predictions and images.
+        slices: Error rates by object attribute.
+        poses: Scores of poses; None without.
+        warnings: Warnings about images and detections.
+    """
+
+    title: str
+    name: str
+    result: BenchResult
+    slices: tuple[Slice, ...]
+    poses: PoseBenchResult | None
+    warnings: tuple[str, ...]
+
+    @property
+    def ap50(self) -> float:
+        """Average precision at an IoU of 0.5; ``result.score`` has all metrics and intervals."""
+        return self.result.score.ap50.value
+
+    def save(self, page: str | Path) -> Path:
+        """Write the page and return its path."""
+        from sim2cam.commands.pages import write_scores_page
+
+        return write_scores_page(
+            self.title, self.result, self.slices, self.poses, self.warnings, Path(page)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all scores."""
+        result, selection = self.result, self.result.selection
+        details: dict[str, Any] = {
+            "threshold": result.threshold,
+            "reliability": result.reliability.to_json(),
+            "selection_scores": None if selection is None else selection.to_json(),
+            "slices": [s.to_json() for s in self.slices],
+            "warnings": self.warnings,
+        }
+        details |= {} if self.poses is None else {"poses": self.poses.to_json()}
+        return result.scores_to_json() | details
+
+    def to_text(self) -> str:
+        """Return tables of the scores."""
+        result = self.result
+        shapes = {"keypoints": result.keypoints, "masks": result.masks}
+        scored = {name: score for name, score in shapes.items() if score is not None}
+        tables = [format_scores({self.name: result.score})]
+        if scored:
+            tables.append("\n" + format_scores(scored, SHAPE_METRICS))
+        if result.segments is not None:
+            tables.append("\n" + format_segmentation_scores(result.segments))
+        tables.append(format_interval_unit(result.score.intervals_over))
+        tables.append(format_reliability(result.reliability))
+        if result.selection is not None:
+            tables.append("\nwithout labels\n" + format_selection_scores(result.selection))
+        tables.append(format_slices(self.slices, result.threshold))
+        if self.poses is not None:
+            tables.append("\n" + format_pose_scores(self.poses.score))
+        return "\n".join(tables)
+
+
+@dataclass(frozen=True)
+class PoseScores(Result):
+    """Scores of poses in a BOP dataset."""
+
+    result: PoseBenchResult
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all scores."""
+        return self.result.to_json()
+
+    def to_text(self) -> str:
+        """Return a table of the scores."""
+        score = self.result.score
+        return f"{format_pose_scores(score)}\n{format_interval_unit(score.intervals_over)}"
+
+
+@dataclass(frozen=True)
+class UnlabelledScores(Result):
+    """Unsupervised scores of a detector on images without labels."""
+
+    result: UnlabelledResult
+    category_count: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all scores."""
+        return self.result.to_json()
+
+    def to_text(self) -> str:
+        """Return the scores, one per line."""
+        return format_unlabelled_scores(self.result, self.category_count)
+
+
+@dataclass(frozen=True)
 class Compare:
     """Compare two runs on the same images with paired bootstrap intervals and p-values.
 
@@ -332,8 +399,8 @@ class Compare:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Print both scores, the differences and their p-values."""
+    def run(self) -> CompareResult:
+        """Compare the runs."""
         from sim2cam.data.formats.predictions import DETECTIONS
         from sim2cam.experiments.comparison import compare_poses, load_pose_runs
         from sim2cam.experiments.pose_scores_file import POSES_KEY, detect_result_kinds
@@ -355,13 +422,8 @@ class Compare:
         else:
             assert poses is not None
             comparisons = compare_poses(*poses)
-        if self.output.json:
-            console.print_json(comparisons.to_json())
-            return
-        console.print_text(format_comparisons(comparisons))
-        console.print_text(format_interval_unit(comparisons.intervals_over))
         identical = [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
-        console.print_text(format_detectable_difference(comparisons, is_identical=identical))
+        return CompareResult(comparisons, identical)
 
     def _compare_detections(
         self,
@@ -395,14 +457,31 @@ class Compare:
         return compare_predictions(captures, first_predictions, second_predictions, poses)
 
 
-def _print_shape_scores(result: BenchResult, console: Console) -> None:
-    """Print the scores of keypoints, masks and semantic segmentation, where available."""
-    shapes = {"keypoints": result.keypoints, "masks": result.masks}
-    scored = {name: score for name, score in shapes.items() if score is not None}
-    if scored:
-        console.print_text("\n" + format_scores(scored, SHAPE_METRICS))
-    if result.segments is not None:
-        console.print_text("\n" + format_segmentation_scores(result.segments))
+@dataclass(frozen=True)
+class CompareResult(Result):
+    """Scores of two runs and their differences, with p-values.
+
+    Attributes:
+        comparisons: Scores and differences by kind and metric.
+        is_identical: Whether both runs have the same files.
+    """
+
+    comparisons: Comparisons
+    is_identical: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all differences."""
+        return self.comparisons.to_json()
+
+    def to_text(self) -> str:
+        """Return tables of the differences."""
+        comparisons = self.comparisons
+        tables = [
+            format_comparisons(comparisons),
+            format_interval_unit(comparisons.intervals_over),
+            format_detectable_difference(comparisons, is_identical=self.is_identical),
+        ]
+        return "\n".join(tables)
 
 
 def _list_run_files(path: Path) -> list[Path]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from sim2cam.commands.options import OutputOptions, Overwrite, check_numbers, check_output_files
+from sim2cam.commands.results import Result
 from sim2cam.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class Calibrate:
     overwrite: Overwrite = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Calibrate the camera, and write and print the result."""
+    def run(self) -> CalibrateResult:
+        """Calibrate the camera and write the file."""
         from sim2cam.adapt.calibration.camera_calibration import calibrate
         from sim2cam.adapt.calibration.camera_fit import write_camera
         from sim2cam.seeds import derive_rng
@@ -56,14 +57,37 @@ class Calibrate:
         rng = derive_rng(self.seed, "calibrate")
         monitor = _load_monitor(self.monitor)
         fit = calibrate(self.captures, board, rng, console.start_progress("photos"), monitor)
-        for line in _describe_fit(fit):
-            console.info(line)
         if self.out is not None:
             write_camera(self.out, fit)
-            console.info(f"camera: {self.out}")
-        console.print_json(fit.to_json()) if self.output.json else console.print_text(
-            _format_fit(fit)
+        return CalibrateResult(fit, self.out)
+
+
+@dataclass(frozen=True)
+class CalibrateResult(Result):
+    """Estimated camera.
+
+    Attributes:
+        fit: Parameters with intervals.
+        camera: File that recipes name; None if none was written.
+    """
+
+    fit: CameraFit
+    camera: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of the file."""
+        return self.fit.to_json()
+
+    def to_text(self) -> str:
+        """Return a table of parameter, value and interval."""
+        return _format_columns(
+            [(f.name, _format_value(f.value), _format_interval(f)) for f in self.fit.estimates]
         )
+
+    def summary(self) -> str:
+        """Return used and excluded photos, the lens model and the path of the file."""
+        lines = [f"camera: {self.camera}"] if self.camera else []
+        return "\n".join([*_describe_fit(self.fit), *lines])
 
 
 @dataclass(frozen=True)
@@ -82,8 +106,8 @@ class Drift:
     """Random seed of the permutation tests and the bootstrap."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Compare the photos with the calibration and print the changes."""
+    def run(self) -> DriftResult:
+        """Compare the photos with the calibration."""
         from sim2cam.adapt.calibration.camera_fit import read_camera
         from sim2cam.adapt.calibration.drift import detect_drift
         from sim2cam.seeds import derive_rng
@@ -97,12 +121,27 @@ class Drift:
         report = detect_drift(
             fit, self.captures, board, rng, console.start_progress("photos"), monitor
         )
-        for line in _list_excluded(report):
-            console.info(line)
-        console.info(_summarize_drift(report))
-        console.print_json(report.to_json()) if self.output.json else console.print_text(
-            _format_changes(report)
-        )
+        return DriftResult(report)
+
+
+@dataclass(frozen=True)
+class DriftResult(Result):
+    """Changes of a camera since its calibration."""
+
+    report: DriftReport
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the changes."""
+        return self.report.to_json()
+
+    def to_text(self) -> str:
+        """Return a table of parameter, status and change."""
+        shifts = self.report.shifts
+        return _format_columns([(s.description, s.status, _format_shift(s)) for s in shifts])
+
+    def summary(self) -> str:
+        """Return excluded photos and the number of changes."""
+        return "\n".join([*_list_excluded(self.report), _summarize_drift(self.report)])
 
 
 def _load_monitor(weights: Path | None) -> DetectorMonitor | None:
@@ -176,13 +215,6 @@ def _list_excluded(result: CameraFit | DriftReport) -> list[str]:
     return [f"excluded: {line}" for line in (*other_cameras, *skipped)]
 
 
-def _format_fit(fit: CameraFit) -> str:
-    """Return a table of parameter, value and interval."""
-    return _format_columns(
-        [(f.name, _format_value(f.value), _format_interval(f)) for f in fit.estimates]
-    )
-
-
 def _format_columns(rows: list[tuple[str, str, str]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
     return "\n".join(f"{a:{widths[0]}}  {b:>{widths[1]}}  {c}".rstrip() for a, b, c in rows)
@@ -196,13 +228,6 @@ def _summarize_drift(report: DriftReport) -> str:
     return (
         f"{report.camera}: {report.photos} photos; {summary}; {stable} stable, "
         f"{undetermined} undetermined"
-    )
-
-
-def _format_changes(report: DriftReport) -> str:
-    """Return a table of parameter, status and change."""
-    return _format_columns(
-        [(change.description, change.status, _format_shift(change)) for change in report.shifts]
     )
 
 

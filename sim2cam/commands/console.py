@@ -7,12 +7,10 @@ characters.
 from __future__ import annotations
 
 import io
-import json
 import re
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Control characters except tab and line feed, line separators, and bidirectional controls."""
@@ -58,13 +56,10 @@ class Console:
         if self._verbosity > 0:
             self.info(text)
 
-    def print_json(self, value: Mapping[str, Any]) -> None:
-        """Print a result as JSON."""
-        sys.stdout.write(json.dumps(value, indent=1) + "\n")
-
-    def print_text(self, text: str) -> None:
-        """Print a result as text."""
+    def print_result(self, text: str) -> None:
+        """Print a result, at once: another program may read line by line."""
         write(sys.stdout, f"{text}\n")
+        sys.stdout.flush()
 
     def start_progress(self, label: str) -> Progress:
         """Return a progress line with rate and remaining time."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
@@ -20,11 +21,13 @@ from sim2cam.commands.options import (
     check_numbers,
     check_output_files,
 )
+from sim2cam.commands.results import PageResult, Result
 from sim2cam.commands.runs import remove_damaged_shards
-from sim2cam.errors import Sim2CamError, UsageError
+from sim2cam.errors import UsageError
 from sim2cam.files import write_atomic
 
 if TYPE_CHECKING:
+    from sim2cam.data.checks.dataset import CheckReport
     from sim2cam.pipeline.recipe import Recipe
     from sim2cam.randomize.counterfactual import Intervention
 
@@ -69,15 +72,15 @@ class Render:
     folder: FolderOptions = field(default_factory=FolderOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Render the dataset."""
+    def run(self, recipe: Recipe | None = None) -> RenderResult | RenderPreview | RenderPlan:
+        """Render the dataset, with a recipe in memory instead of a file if given."""
         from sim2cam.pipeline.generation import estimate_cost, find_unknown_instances, generate
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.render.renderer import get_renderer
 
         check_numbers(seed=self.seed, workers=self.workers)
         self._check_preview_flags() if self.preview else self._require_output()
-        recipe = load_recipe(self.recipe)
+        recipe = recipe or load_recipe(self.recipe)
         render = recipe.render
         if self.size is not None:
             width, height = _parse_size(self.size)
@@ -90,22 +93,17 @@ class Render:
         console = self.output.make_console()
         console.info(f"renderer: {get_renderer().name}")
         if self.preview:
-            self._write_preview(recipe, change)
-            return
+            return self._write_preview(recipe, change)
         out, count = self._require_output()
         if self.dry_run:
             plan = estimate_cost(
                 recipe, count=count, seed=self.seed, workers=self.workers, change=change
             )
-            console.print_json(plan) if self.output.json else console.print_text(
-                f"{plan['shards']} shards, about {plan['seconds']:.0f} s and {plan['gigabytes']:.3f} GB"
-            )
-            return
+            return RenderPlan(**plan)
         if self.verify:
             remove_damaged_shards(out, self.folder, self.output)
         if not self.images:
-            self._simulate(recipe, change, out, count)
-            return
+            return self._simulate(recipe, change, out, count)
         dataset = generate(
             recipe,
             out,
@@ -121,21 +119,7 @@ class Render:
         for name in find_unknown_instances(change, out):
             console.info(f"no scene contains {name}: it is not changed.")
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
-        console.info(f"{out}: {len(dataset.samples)} images, {objects} objects")
-        if self.output.json:
-            console.print_json({"images": len(dataset.samples), "objects": objects})
-        self._check_complete(out)
-
-    def _check_complete(self, out: Path) -> None:
-        """Raise Sim2CamError if scenes failed."""
-        from sim2cam.data.shards import read_quarantined
-
-        failed = read_quarantined(out)
-        if failed:
-            scenes = "1 scene" if len(failed) == 1 else f"{len(failed)} scenes"
-            raise Sim2CamError(
-                f"{out}: {scenes} failed. Change the recipe, or use the dataset without them."
-            )
+        return RenderResult(out, {"images": len(dataset.samples), "objects": objects})
 
     def _require_output(self) -> tuple[Path, int]:
         """Return --out and --count; raise UsageError if one is missing."""
@@ -145,7 +129,9 @@ class Render:
             raise UsageError(f"--count must be 1 or more, not {self.count}")
         return self.out, self.count
 
-    def _simulate(self, recipe: Recipe, intervention: Intervention, out: Path, count: int) -> None:
+    def _simulate(
+        self, recipe: Recipe, intervention: Intervention, out: Path, count: int
+    ) -> RenderResult:
         from sim2cam.pipeline.generation import simulate_scenes
 
         if self.scenes is not None:
@@ -161,8 +147,7 @@ class Render:
             progress=self.output.make_console().start_progress("simulating"),
             change=intervention,
         )
-        self.output.report(f"{out}: {scene_count} scenes, for --scenes", scenes=scene_count)
-        self._check_complete(out)
+        return RenderResult(out, {"scenes": scene_count})
 
     def _check_preview_flags(self) -> None:
         """Raise UsageError for flags without effect on a preview."""
@@ -177,7 +162,7 @@ class Render:
         for flag in (flag for flag, is_given in flags.items() if is_given):
             raise UsageError(f"{flag} does not apply to --preview. Omit it.")
 
-    def _write_preview(self, recipe: Recipe, intervention: Intervention) -> None:
+    def _write_preview(self, recipe: Recipe, intervention: Intervention) -> RenderPreview:
         from sim2cam import images
         from sim2cam.pipeline.generation import find_unknown_instances, render_preview
         from sim2cam.report.sheet import build_sample_sheet
@@ -191,7 +176,63 @@ class Render:
             write_atomic(path, images.encode_png(build_sample_sheet(samples)))
             for name in find_unknown_instances(intervention, samples.root):
                 self.output.make_console().info(f"no scene contains {name}: it is not changed.")
-        self.output.report(f"image: {path}", image=str(path))
+        return RenderPreview(path)
+
+
+@dataclass(frozen=True)
+class RenderResult(Result):
+    """Rendered dataset, or simulated scenes with ``--no-images``.
+
+    Attributes:
+        out: Folder.
+        counts: Numbers of ``images`` and ``objects``, or of ``scenes``.
+    """
+
+    out: Path
+    counts: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts."""
+        return dict(self.counts)
+
+    def summary(self) -> str:
+        """Return the folder and the counts."""
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        return f"{self.out}: {counts}{', for --scenes' if 'scenes' in self.counts else ''}"
+
+    @property
+    def failure(self) -> str | None:
+        """Why the command line exits with 1: failed scenes."""
+        from sim2cam.data.shards import read_quarantined
+
+        failed = len(read_quarantined(self.out))
+        scenes = "1 scene" if failed == 1 else f"{failed} scenes"
+        message = f"{scenes} failed. Change the recipe, or use the dataset without them."
+        return f"{self.out}: {message}" if failed else None
+
+
+@dataclass(frozen=True)
+class RenderPreview(Result):
+    """Image of the first samples."""
+
+    image: Path
+
+    def summary(self) -> str:
+        """Return the path of the image."""
+        return f"image: {self.image}"
+
+
+@dataclass(frozen=True)
+class RenderPlan(Result):
+    """Estimated cost of a dataset."""
+
+    shards: float
+    seconds: float
+    gigabytes: float
+
+    def to_text(self) -> str:
+        """Return the cost in one line."""
+        return f"{self.shards} shards, about {self.seconds:.0f} s and {self.gigabytes:.3f} GB"
 
 
 @dataclass(frozen=True)
@@ -202,25 +243,40 @@ class Check:
     """Folder of the dataset."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Print all problems; fail if there are any."""
+    def run(self) -> CheckResult:
+        """Check the dataset."""
         from sim2cam.data.checks.dataset import check_dataset
 
-        report = check_dataset(self.data)
-        console = self.output.make_console()
-        if self.output.json:
-            console.print_json(report.to_json())
-        for warning in report.warnings:
-            console.info(f"warning: {warning}")
-        for problem in report.problems:
-            console.info(f"{problem.sample}: {problem.message}")
-        if report.problems:
-            raise Sim2CamError(
-                f"{self.data}: {len(report.problems)} problems in {report.samples} samples."
-            )
-        console.info(
-            f"{self.data}: {report.samples} samples, {report.objects} objects, no problems"
-        )
+        return CheckResult(self.data, check_dataset(self.data))
+
+
+@dataclass(frozen=True)
+class CheckResult(Result):
+    """Problems and warnings of a dataset."""
+
+    data: Path
+    report: CheckReport
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report."""
+        return self.report.to_json()
+
+    def summary(self) -> str:
+        """Return all warnings and problems."""
+        report = self.report
+        lines = [f"warning: {warning}" for warning in report.warnings]
+        lines += [f"{problem.sample}: {problem.message}" for problem in report.problems]
+        if not report.problems:
+            counts = f"{report.samples} samples, {report.objects} objects"
+            lines.append(f"{self.data}: {counts}, no problems")
+        return "\n".join(lines)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the command line exits with 1: problems."""
+        count = len(self.report.problems)
+        message = f"{self.data}: {count} problems in {self.report.samples} samples."
+        return message if count else None
 
 
 @dataclass(frozen=True)
@@ -238,7 +294,7 @@ class Inspect:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
+    def run(self) -> PageResult:
         """Write the page."""
         from sim2cam.data.real_images import read_real_images
         from sim2cam.report.dataset import write_inspect_page
@@ -248,8 +304,7 @@ class Inspect:
         out = self.out or data.with_name(f"{data.stem}-inspect.html")
         check_output_files(out, overwrite=self.overwrite, inputs=[data])
         samples = read_real_images(data, skip_invalid=self.skip_invalid, split=self.split)
-        page = write_inspect_page(samples, out, limit=self.limit)
-        self.output.report(f"page: {page}", page=str(page))
+        return PageResult(write_inspect_page(samples, out, limit=self.limit))
 
 
 def _parse_size(text: str) -> tuple[int, int]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sim2cam.commands.options import OutputOptions, SkipInvalid, check_numbers
+from sim2cam.commands.results import Result
 from sim2cam.files import lock_folder, prepare_folder
 
 if TYPE_CHECKING:
-    from sim2cam.data.real_images import RealImageSplits
+    from sim2cam.experiments.demo import DemoResult
+    from sim2cam.metrics.detection import DetectionMetrics
 
 
 @dataclass(frozen=True)
@@ -31,45 +33,57 @@ class Demo:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Run the demo and print times, scores and the path of the page."""
-        from sim2cam.experiments.demo import OUTPUT_NAMES, read_demo_captures
+    def run(self) -> DemoScores:
+        """Run the demo and write the page."""
+        from sim2cam.commands.pages import write_demo_page
+        from sim2cam.experiments.demo import OUTPUT_NAMES, read_demo_captures, run_demo
+        from sim2cam.render.renderer import get_renderer
 
         check_numbers(seed=self.seed, workers=self.workers)
         # Read the inputs before an earlier run is removed.
         splits = read_demo_captures(self.captures, skip_invalid=self.skip_invalid)
         with lock_folder(self.out):
             prepare_folder(self.out, OUTPUT_NAMES, "a demo", resume=False, overwrite=self.overwrite)
-            self._run(splits)
+            console = self.output.make_console()
+            console.info(f"renderer: {get_renderer().name}")
+            result = run_demo(
+                self.out,
+                self.captures,
+                splits,
+                seed=self.seed,
+                workers=self.workers,
+                progress=console.start_progress,
+            )
+            return DemoScores(result, write_demo_page(result))
 
-    def _run(self, splits: RealImageSplits) -> None:
-        from sim2cam.commands.pages import write_demo_page
+
+@dataclass(frozen=True)
+class DemoScores(Result):
+    """Scores of a demo, and its page."""
+
+    result: DemoResult
+    page: Path
+
+    @property
+    def scores(self) -> dict[str, DetectionMetrics]:
+        """Scores of the detectors on the same test images."""
+        trained, shipped = self.result.trained, self.result.shipped
+        scores = {"trained in this run": trained.score}
+        return scores | ({} if shipped is None else {"shipped weights": shipped.score})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the scores."""
+        return {label: score.to_json() for label, score in self.scores.items()}
+
+    def to_text(self) -> str:
+        """Return the times of the stages and the scores."""
         from sim2cam.commands.tables import format_scores
-        from sim2cam.experiments.demo import run_demo
-        from sim2cam.render.renderer import get_renderer
 
-        console = self.output.make_console()
-        console.info(f"renderer: {get_renderer().name}")
-        result = run_demo(
-            self.out,
-            self.captures,
-            splits,
-            seed=self.seed,
-            workers=self.workers,
-            progress=console.start_progress,
-        )
-        page = write_demo_page(result)
-        scores = {"trained in this run": result.trained.score}
-        if result.shipped is not None:
-            scores["shipped weights"] = result.shipped.score
-        if self.output.json:
-            console.print_json({label: score.to_json() for label, score in scores.items()})
-        else:
-            for stage in result.stages:
-                console.print_text(f"{stage.name:<10} {stage.seconds:6.1f} s")
-            count = len(result.trained.captures.samples)
-            console.print_text(f"\nscores on {count} {result.captures_origin} test images")
-            console.print_text(format_scores(scores))
-        for note in result.notes:
-            console.info(f"note: {note}")
-        console.info(f"page: {page}")
+        stages = [f"{stage.name:<10} {stage.seconds:6.1f} s" for stage in self.result.stages]
+        count = len(self.result.trained.captures.samples)
+        title = f"\nscores on {count} {self.result.captures_origin} test images"
+        return "\n".join([*stages, title, format_scores(self.scores)])
+
+    def summary(self) -> str:
+        """Return notes and the path of the page."""
+        return "\n".join([*(f"note: {note}" for note in self.result.notes), f"page: {self.page}"])

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -19,6 +19,7 @@ from sim2cam.commands.options import (
     check_numbers,
     check_output_files,
 )
+from sim2cam.commands.results import PageResult, Result
 from sim2cam.errors import UsageError, suggest_name
 from sim2cam.files import lock_folder, prepare_folder
 
@@ -53,7 +54,7 @@ class DomainShow:
     """Random seed."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
+    def run(self) -> PageResult:
         """Write the page."""
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.randomize.domain_survey import sample_factor_histograms
@@ -67,8 +68,7 @@ class DomainShow:
         check_output_files(out, overwrite=self.overwrite, inputs=[Path(self.recipe)])
         factors = sample_factor_histograms(recipe.domain, self.seed, count=self.count, views=1)
         range_ends = self._render_range_ends(recipe, factors)
-        page = write_domain_page(recipe.name, self.count, factors, range_ends, out)
-        self.output.report(f"page: {page}", page=str(page))
+        return PageResult(write_domain_page(recipe.name, self.count, factors, range_ends, out))
 
     def _render_range_ends(
         self, recipe: Recipe, factors: tuple[FactorHistogram, ...]
@@ -132,7 +132,7 @@ class DomainFit:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
+    def run(self) -> DomainFitResult:
         """Fit the recipe, and write it and the page."""
         from sim2cam.data.real_images import read_real_images
         from sim2cam.data.splits import STYLE
@@ -156,9 +156,11 @@ class DomainFit:
                 resume=self.folder.resume,
                 overwrite=self.folder.overwrite,
             )
-            self._fit(recipe, captures, options)
+            return self._fit(recipe, captures, options)
 
-    def _fit(self, recipe: Recipe, captures: Dataset, options: domain_fit.FitOptions) -> None:
+    def _fit(
+        self, recipe: Recipe, captures: Dataset, options: domain_fit.FitOptions
+    ) -> DomainFitResult:
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.domain_fit import fit_recipe, measure_fitted_gap, write_recipe
         from sim2cam.report.domain_fit import write_fit_page
@@ -177,12 +179,32 @@ class DomainFit:
         page = write_fit_page(
             _build_report(recipe.name, fit, captures, gap_stages), self.out / "fit.html"
         )
-        self.output.report(
-            f"{_summarize_fit(fit)}\nrecipe: {toml}\npage: {page}",
-            recipe=str(toml),
-            page=str(page),
-            **record,
-        )
+        return DomainFitResult(toml, page, fit, record)
+
+
+@dataclass(frozen=True)
+class DomainFitResult(Result):
+    """Fitted recipe.
+
+    Attributes:
+        recipe: Fitted recipe file.
+        page: Page of the fit.
+        fit: Fitted ranges, trials and domain gaps.
+        record: Content of ``fit.json``.
+    """
+
+    recipe: Path
+    page: Path
+    fit: domain_fit.DomainFit
+    record: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record with the paths of recipe and page."""
+        return {"recipe": str(self.recipe), "page": str(self.page), **self.record}
+
+    def summary(self) -> str:
+        """Return changed ranges, domain gaps and paths."""
+        return f"{_summarize_fit(self.fit)}\nrecipe: {self.recipe}\npage: {self.page}"
 
 
 def _summarize_fit(fit: domain_fit.DomainFit) -> str:

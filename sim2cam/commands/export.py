@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -17,9 +17,12 @@ from sim2cam.commands.options import (
     check_numbers,
     check_output_files,
 )
+from sim2cam.commands.results import Result
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
+    from sim2cam.data.card import DatasetCard
+    from sim2cam.data.catalog import QueryResult
     from sim2cam.data.sample import Dataset, Sample
 
 
@@ -45,11 +48,10 @@ class Export:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
+    def run(self) -> ExportResult:
         """Export the data."""
         if self.format == "onnx":
-            self._export_network()
-            return
+            return self._export_network()
         from sim2cam.data.catalog import filter_datasets
         from sim2cam.data.formats.export import export_dataset
         from sim2cam.data.real_images import join_splits, read_splits
@@ -79,16 +81,9 @@ class Export:
             shapes = create_recorded_models()
         omissions = export_dataset(parts, self.out, self.format, shapes, overwrite=self.overwrite)
         counts = {name: len(part.samples) for name, part in parts.items()}
-        self._report_omissions(omissions)
-        summary = ", ".join(f"{name} {count} images" for name, count in counts.items())
-        self.output.report(
-            f"{self.format}: {self.out}: {summary}",
-            out=str(self.out),
-            images=counts,
-            omissions=omissions,
-        )
+        return ExportResult(self.format, self.out, omissions, counts)
 
-    def _export_network(self) -> None:
+    def _export_network(self) -> ExportResult:
         from sim2cam.adapt.export import export_translator
         from sim2cam.adapt.store import load_transfer
         from sim2cam.learn.device import use_threads
@@ -109,12 +104,35 @@ class Export:
         else:
             detector = require_native_detector(load_detector(source), "--format onnx")
             omissions = export_detector(detector, self.out)
-        self._report_omissions(omissions)
-        self.output.report(f"onnx: {self.out}", out=str(self.out), omissions=omissions)
+        return ExportResult("onnx", self.out, omissions)
 
-    def _report_omissions(self, omissions: Sequence[str]) -> None:
-        for omission in omissions:
-            self.output.make_console().info(f"{omission}.")
+
+@dataclass(frozen=True)
+class ExportResult(Result):
+    """Exported data or network.
+
+    Attributes:
+        format: Format.
+        out: Folder, or file of the network.
+        omissions: What the format cannot express.
+        images: Number of images by split; None for a network.
+    """
+
+    format: str
+    out: Path
+    omissions: Sequence[str]
+    images: Mapping[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the output, the omissions and the number of images."""
+        images = {} if self.images is None else {"images": self.images}
+        return {"out": str(self.out), **images, "omissions": self.omissions}
+
+    def summary(self) -> str:
+        """Return omissions and the number of images."""
+        counts = ", ".join(f"{name} {count} images" for name, count in (self.images or {}).items())
+        lines = [f"{omission}." for omission in self.omissions]
+        return "\n".join([*lines, f"{self.format}: {self.out}{counts and f': {counts}'}"])
 
 
 @dataclass(frozen=True)
@@ -129,8 +147,8 @@ class Catalog:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Print the summary or the query result."""
+    def run(self) -> CatalogResult:
+        """Summarize or query the data."""
         from sim2cam.data.card import build_card
         from sim2cam.data.catalog import run_query
         from sim2cam.data.real_images import read_real_images
@@ -138,17 +156,27 @@ class Catalog:
         dataset = read_real_images(
             self.data.resolve(), skip_invalid=self.skip_invalid, split=self.split
         )
-        console = self.output.make_console()
         if self.sql is None:
-            card = build_card(dataset)
-            console.print_json(card.to_json()) if self.output.json else console.print_text(
-                card.to_markdown()
-            )
-            return
-        table = run_query(dataset, self.sql)
-        console.print_json(table.to_json()) if self.output.json else console.print_text(
-            table.to_text()
-        )
+            return CatalogResult(build_card(dataset))
+        return CatalogResult(run_query(dataset, self.sql))
+
+
+@dataclass(frozen=True)
+class CatalogResult(Result):
+    """Card of a dataset, or table of a query with ``columns`` and ``rows``."""
+
+    table: DatasetCard | QueryResult
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the card or the table."""
+        return self.table.to_json()
+
+    def to_text(self) -> str:
+        """Return the card as Markdown, or the table as text."""
+        from sim2cam.data.card import DatasetCard
+
+        table = self.table
+        return table.to_markdown() if isinstance(table, DatasetCard) else table.to_text()
 
 
 def _keep_splits(

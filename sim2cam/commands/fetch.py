@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from sim2cam.commands.options import OutputOptions
+from sim2cam.commands.results import Result
 from sim2cam.errors import UsageError, suggest_name
 
 if TYPE_CHECKING:
     from sim2cam.data.public.catalogue import PublicDataset
+    from sim2cam.data.public.fetch import FetchResult
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class Fetch:
     """Download again if the dataset exists."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Download the dataset and print its folder."""
+    def run(self) -> FetchedDataset:
+        """Download the dataset."""
         from sim2cam.data.data_folder import locate_data_folder
         from sim2cam.data.public.catalogue import PUBLIC_DATASETS
         from sim2cam.data.public.fetch import fetch
@@ -55,8 +57,24 @@ class Fetch:
             console.info(f"{url}: SHA-256 {digest}, {status}.")
         if download.verified_count:
             console.info(f"{download.verified_count} files match their recorded SHA-256.")
-        state = "downloaded to" if download.digests else "already exists in"
-        self.output.report(f"{self.name} {state} {download.folder}", **download.to_json())
+        return FetchedDataset(self.name, download)
+
+
+@dataclass(frozen=True)
+class FetchedDataset(Result):
+    """Downloaded dataset."""
+
+    name: str
+    download: FetchResult
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the folder and the digests."""
+        return self.download.to_json()
+
+    def summary(self) -> str:
+        """Return the folder of the dataset."""
+        state = "downloaded to" if self.download.digests else "already exists in"
+        return f"{self.name} {state} {self.download.folder}"
 
 
 def _confirm_licence(dataset: PublicDataset) -> None:

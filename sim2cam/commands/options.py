@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
@@ -60,13 +60,6 @@ class OutputOptions:
     def make_console(self) -> Console:
         """Return a console of the chosen verbosity; only the main process prints."""
         return Console(-1 if self.quiet or not is_main_process() else int(self.verbose))
-
-    def report(self, message: str, **values: Any) -> None:
-        """Print the result of a command as a message and, with ``--json``, as JSON."""
-        console = self.make_console()
-        console.info(message)
-        if self.json and is_main_process():
-            console.print_json(values)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -22,6 +21,7 @@ from sim2cam.commands.options import (
     check_numbers,
     check_output_folder,
 )
+from sim2cam.commands.results import Result
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 
@@ -72,65 +72,15 @@ class Predict:
     """Number of CPU threads."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Print one JSON line per image to stdout."""
-        from sim2cam import images
-        from sim2cam.models.inference.detector import predict_image
-        from sim2cam.models.reliability.object_sizes import compare_sizes, compute_longer_side
-        from sim2cam.report.overlay import draw_detections
-
+    def run(self) -> PredictResult:
+        """Return the records; each image is predicted when its record is reached."""
         check_numbers(workers=self.workers, limit=self.limit)
         if not 0 <= self.min_score <= 1:
             raise UsageError(f"--min-score must be 0 to 1, not {self.min_score}")
         if self.out is not None:
             check_output_folder(self.out, overwrite=self.overwrite)
         detector = self._load_detector()
-        shapes = self._read_shapes(detector)
-        console = self.output.make_console()
-        unreadable: list[InputError] = []
-        named_images = _read_images(self.source, console, unreadable, self.split)
-        if self.camera is not None:
-            named_images = _attach_lens(self.camera, named_images)
-        count = ood_count = without_lens_count = 0
-        sides_px: deque[float] = deque(maxlen=_MAX_RECENT_DETECTIONS)  # camera streams are endless
-        for name, rgb, lens in itertools.islice(named_images, self.limit):
-            prediction = predict_image(detector, rgb, score_floor=self.min_score)
-            detections, records = _describe_detections(detector, prediction, rgb, lens, shapes)
-            abstains = self.abstain and prediction.is_ood
-            if abstains:
-                detections, records = [], []
-            record = _build_record(name, prediction, records, is_abstained=abstains)
-            sys.stdout.write(json.dumps(record) + "\n")
-            sys.stdout.flush()  # another program may read line by line
-            count += 1
-            ood_count += prediction.is_ood
-            without_lens_count += bool(detector.card.objects) and lens is None
-            input_scale = detector.card.input_scale
-            sides_px += [
-                compute_longer_side(detection.box_xyxy) * input_scale for detection, _ in detections
-            ]
-            if self.out is not None:
-                overlay = draw_detections(rgb, detections, detector.card.categories)
-                suffix = "" if name.lower().endswith(".jpg") else ".jpg"
-                path = self.out / f"{name}{suffix}"
-                write_bytes(path, images.encode_jpeg(overlay, _JPEG_QUALITY))
-        destination = "" if self.out is None else f", drawn in {self.out}"
-        ood = "not measured" if detector.card.ood_threshold is None else ood_count
-        console.info(f"{count} images{destination}; out-of-distribution: {ood}")
-        if without_lens_count:
-            console.info(
-                f"{without_lens_count} images have no poses, because their lens is unknown. Give it "
-                "with --camera."
-            )
-        fit = compare_sizes(sides_px, detector.card.box_size_range_px)
-        if fit is not None and fit.warning is not None:
-            console.info(fit.warning)
-        if unreadable:
-            raise InputError(
-                self.source,
-                f"{len(unreadable)} images cannot be read and are skipped, such as "
-                f"{unreadable[0].path.name}. Copy them again.",
-            )
+        return PredictResult(self, detector, self._read_shapes(detector))
 
     def _load_detector(self) -> AnyDetector:
         """Load the detector; raise if it does not support the flags."""
@@ -154,6 +104,118 @@ class Predict:
         from sim2cam.experiments.object_meshes import read_meshes
 
         return read_meshes(self.refine, detector.card.objects) if self.refine else {}
+
+
+@dataclass
+class PredictResult(Result):
+    """Predictions, one JSON record per image; can be iterated once.
+
+    Attributes:
+        options: Options of the command.
+        detector: Detector.
+        shapes: Meshes for contour-based pose refinement, by category.
+        image_count, ood_count, without_lens_count: Predicted, out-of-distribution and lens-less images so far.
+        unreadable: Errors of skipped images so far.
+    """
+
+    options: Predict
+    detector: AnyDetector
+    shapes: Mapping[str, NDArray[np.float64]]
+    image_count: int = 0
+    ood_count: int = 0
+    without_lens_count: int = 0
+    unreadable: list[InputError] = field(default_factory=list)
+    _sides_px: deque[float] = field(  # limited, because camera streams are endless
+        default_factory=lambda: deque(maxlen=_MAX_RECENT_DETECTIONS)
+    )
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        from sim2cam import images
+        from sim2cam.models.inference.detector import predict_image
+        from sim2cam.models.reliability.object_sizes import compute_longer_side
+        from sim2cam.report.overlay import draw_detections
+
+        options, detector, card = self.options, self.detector, self.detector.card
+        console = options.output.make_console()
+        named_images = _read_images(options.source, console, self.unreadable, options.split)
+        if options.camera is not None:
+            named_images = _attach_lens(options.camera, named_images)
+        for name, rgb, lens in itertools.islice(named_images, options.limit):
+            prediction = predict_image(detector, rgb, score_floor=options.min_score)
+            detections, records = _describe_detections(detector, prediction, rgb, lens, self.shapes)
+            abstains = options.abstain and prediction.is_ood
+            if abstains:
+                detections, records = [], []
+            yield _build_record(name, prediction, records, is_abstained=abstains)
+            self.image_count += 1
+            self.ood_count += prediction.is_ood
+            self.without_lens_count += bool(card.objects) and lens is None
+            self._sides_px += [
+                compute_longer_side(d.box_xyxy) * card.input_scale for d, _ in detections
+            ]
+            if options.out is not None:
+                overlay = draw_detections(rgb, detections, card.categories)
+                suffix = "" if name.lower().endswith(".jpg") else ".jpg"
+                path = options.out / f"{name}{suffix}"
+                write_bytes(path, images.encode_jpeg(overlay, _JPEG_QUALITY))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the remaining records."""
+        return {"images": list(self)}
+
+    def iterate_output(self, *, as_json: bool) -> Iterator[str]:
+        """Yield one line per image, with ``--json`` or without."""
+        del as_json
+        return map(json.dumps, self)
+
+    def summary(self) -> str:
+        """Return the numbers of images, and warnings."""
+        from sim2cam.models.reliability.object_sizes import compare_sizes
+
+        out, card = self.options.out, self.detector.card
+        ood = "not measured" if card.ood_threshold is None else self.ood_count
+        drawn = "" if out is None else f", drawn in {out}"
+        lines = [f"{self.image_count} images{drawn}; out-of-distribution: {ood}"]
+        if self.without_lens_count:
+            lines.append(
+                f"{self.without_lens_count} images have no poses, because their lens is unknown. Give it "
+                "with --camera."
+            )
+        fit = compare_sizes(self._sides_px, card.box_size_range_px)
+        if fit is not None and fit.warning is not None:
+            lines.append(fit.warning)
+        return "\n".join(lines)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the command line exits with 1: unreadable images."""
+        if not self.unreadable:
+            return None
+        return (
+            f"{self.options.source}: {len(self.unreadable)} images cannot be read and are skipped, such as "
+            f"{self.unreadable[0].path.name}. Copy them again."
+        )
+
+
+@dataclass(frozen=True)
+class PseudoLabelResult(Result):
+    """Pseudo-labelled images.
+
+    Attributes:
+        labels: COCO file.
+        images: Number of images.
+        confident, uncertain: Numbers of labels and of crowd regions.
+    """
+
+    labels: Path
+    images: int
+    confident: int
+    uncertain: int
+
+    def summary(self) -> str:
+        """Return the file and the counts."""
+        counts = f"{self.confident} labels, {self.uncertain} uncertain"
+        return f"{self.labels}: {self.images} images, {counts}"
 
 
 @dataclass(frozen=True)
@@ -182,7 +244,7 @@ class PseudoLabel:
     """Number of CPU threads."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
+    def run(self) -> PseudoLabelResult:
         """Predict and write the pseudo-labels."""
         from sim2cam.data.formats.export import check_output_folder, export_dataset
         from sim2cam.data.real_images import check_images_readable, read_real_images
@@ -218,13 +280,8 @@ class PseudoLabel:
                 f"warning: {self.weights} detects no object with confidence, so these images cannot be "
                 "trained on alone. Lower --min-score, or use other weights."
             )
-        file = self.out / "train.json"
-        self.output.report(
-            f"{file}: {len(labelled.samples)} images, {confident} labels, {uncertain} uncertain",
-            labels=str(file),
-            images=len(labelled.samples),
-            confident=confident,
-            uncertain=uncertain,
+        return PseudoLabelResult(
+            self.out / "train.json", len(labelled.samples), confident, uncertain
         )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from sim2cam.commands.options import OutputOptions, Overwrite, check_output_files
-from sim2cam.errors import Sim2CamError
+from sim2cam.commands.results import Result
 
 if TYPE_CHECKING:
     from sim2cam.experiments.regression_scenes import BrokenCase, CaseResult
@@ -31,14 +32,25 @@ class ScenesAdd:
     """Recipe of the dataset (name or .toml file); required if scenes use files such as meshes, which are copied."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
+    def run(self) -> ScenesAddResult:
         """Write the regression scene."""
         from sim2cam.experiments.regression_scenes import add_case
         from sim2cam.pipeline.recipe import load_recipe
 
         recipe = None if self.recipe is None else load_recipe(self.recipe)
         case = add_case(self.sample, self.to, name=self.name, note=self.note, recipe=recipe)
-        self.output.report(f"stored: {case}", case=str(case))
+        return ScenesAddResult(case)
+
+
+@dataclass(frozen=True)
+class ScenesAddResult(Result):
+    """Stored regression scene."""
+
+    case: Path
+
+    def summary(self) -> str:
+        """Return the folder of the scene."""
+        return f"stored: {self.case}"
 
 
 @dataclass(frozen=True)
@@ -54,37 +66,68 @@ class ScenesRun:
     overwrite: Overwrite = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Print a table; write a page and fail if a scene changed."""
+    def run(self) -> ScenesRunResult:
+        """Render all scenes; write a page if one changed."""
         from sim2cam.experiments.regression_scenes import CaseResult, run_cases
 
         folder = self.folder.resolve()
         out = self.out or folder.with_name(f"{folder.name}-changed.html")
         check_output_files(out, overwrite=self.overwrite)
-        console = self.output.make_console()
-        changed, broken, total = [], {}, 0
+        lines, changed, broken = [], [], {}
         for outcome in run_cases(self.folder, renew=self.update):
-            total += 1
-            if not self.output.json:
-                console.print_text(_format_outcome(outcome))
+            lines.append(_format_outcome(outcome))
             if not isinstance(outcome, CaseResult):
                 broken[outcome.name] = outcome.problem
             elif outcome.deviations:
                 changed.append(outcome)
-        if self.output.json:
-            deviations = {result.name: list(result.deviations) for result in changed}
-            console.print_json({"scenes": total, "changed": deviations, "broken": broken})
-        if changed:
-            console.info(f"page: {_write_page(changed, total, out)}")
-        problems = []
-        if broken:
-            problems.append(f"{len(broken)} of {total} scenes cannot be rendered.")
-        if changed and not self.update:
+        page = _write_page(changed, len(lines), out) if changed else None
+        deviations = {result.name: list(result.deviations) for result in changed}
+        return ScenesRunResult(self.folder, tuple(lines), deviations, broken, page, self.update)
+
+
+@dataclass(frozen=True)
+class ScenesRunResult(Result):
+    """Comparison of regression scenes with their stored labels and images.
+
+    Attributes:
+        folder: Folder of the scenes.
+        lines: Description of each scene.
+        changed: Deviations of each changed scene.
+        broken: Problem of each scene that cannot be rendered.
+        page: Page of changed scenes; None without.
+        updated: Whether the new labels and images were stored.
+    """
+
+    folder: Path
+    lines: tuple[str, ...]
+    changed: Mapping[str, Sequence[str]]
+    broken: Mapping[str, str]
+    page: Path | None
+    updated: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the number of scenes, the deviations and the problems."""
+        return {"scenes": len(self.lines), "changed": self.changed, "broken": self.broken}
+
+    def to_text(self) -> str:
+        """Return a line per scene and deviation."""
+        return "\n".join(self.lines)
+
+    def summary(self) -> str:
+        """Return the path of the page."""
+        return f"page: {self.page}" if self.page else ""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the command line exits with 1."""
+        problems, total = [], len(self.lines)
+        if self.broken:
+            problems.append(f"{len(self.broken)} of {total} scenes cannot be rendered.")
+        if self.changed and not self.updated:
             problems.append(
-                f"{len(changed)} of {total} scenes changed. If this is intended, add --update."
+                f"{len(self.changed)} of {total} scenes changed. If this is intended, add --update."
             )
-        if problems:
-            raise Sim2CamError(f"{self.folder}: {' '.join(problems)}")
+        return f"{self.folder}: {' '.join(problems)}" if problems else None
 
 
 def _write_page(changed: list[CaseResult], checked_count: int, out: Path) -> Path:

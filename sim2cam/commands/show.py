@@ -4,29 +4,64 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from sim2cam.commands.options import OutputOptions
-from sim2cam.errors import Sim2CamError
+from sim2cam.commands.results import PageResult, Result
+
+if TYPE_CHECKING:
+    from sim2cam.pipeline.doctor import SystemCheck
 
 
 @dataclass(frozen=True)
 class Report:
     """Rewrite the page of a finished demo."""
 
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of the demo."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
+    def run(self) -> PageResult:
         """Write the page."""
         from sim2cam.commands.pages import write_demo_page
         from sim2cam.experiments.demo import read_demo
 
-        page = write_demo_page(read_demo(self.run))
-        self.output.report(f"page: {page}", page=str(page))
+        return PageResult(write_demo_page(read_demo(self.folder)))
+
+
+@dataclass(frozen=True)
+class DoctorResult(Result):
+    """Checks of the installation."""
+
+    checks: tuple[SystemCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the demo can run."""
+        return all(check.ok for check in self.checks if check.required)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the checks as JSON values."""
+        return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
+
+    def to_text(self) -> str:
+        """Return a line per check, and its remedy."""
+        width = max(len(check.name) for check in self.checks)
+        lines = []
+        for check in self.checks:
+            mark = "ok  " if check.ok else ("FAIL" if check.required else "note")
+            lines.append(f"{mark}  {check.name:<{width}}  {check.status}")
+            if check.remedy:
+                lines.append(f"      {'':<{width}}  remedy: {check.remedy}")
+        return "\n".join(lines)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the command line exits with 1."""
+        message = "the demo cannot run on this machine. See the remedies above."
+        return None if self.ok else message
 
 
 @dataclass(frozen=True)
@@ -35,22 +70,8 @@ class Doctor:
 
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Print all checks; fail if the demo cannot run."""
-        from sim2cam.pipeline.doctor import can_run, run_checks
+    def run(self) -> DoctorResult:
+        """Run all checks."""
+        from sim2cam.pipeline.doctor import run_checks
 
-        checks = run_checks()
-        console = self.output.make_console()
-        if self.output.json:
-            console.print_json(
-                {"ok": can_run(checks), "checks": [asdict(check) for check in checks]}
-            )
-        else:
-            width = max(len(check.name) for check in checks)
-            for check in checks:
-                mark = "ok  " if check.ok else ("FAIL" if check.required else "note")
-                console.print_text(f"{mark}  {check.name:<{width}}  {check.status}")
-                if check.remedy:
-                    console.print_text(f"      {'':<{width}}  remedy: {check.remedy}")
-        if not can_run(checks):
-            raise Sim2CamError("the demo cannot run on this machine. See the remedies above.")
+        return DoctorResult(tuple(run_checks()))

@@ -19,6 +19,7 @@ from sim2cam.commands.options import (
     check_numbers,
     parse_category_map,
 )
+from sim2cam.commands.results import Result
 from sim2cam.commands.runs import drop_unset, lock_run_folder, make_step_callback, set_thread_budget
 from sim2cam.errors import UsageError
 from sim2cam.learn.launch import is_main_process
@@ -28,6 +29,18 @@ if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
     from sim2cam.models.card import DetectorCard
     from sim2cam.models.reliability.measurement import CalibrationSource
+    from sim2cam.pipeline.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class TrainResult(Result):
+    """Trained detector."""
+
+    weights: Path
+
+    def summary(self) -> str:
+        """Return the path of the weights."""
+        return f"weights: {self.weights}"
 
 
 @dataclass(frozen=True)
@@ -77,8 +90,10 @@ class Train:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
-        """Train the detector."""
+    def run(
+        self, recipe: Recipe | None = None, datasets: Sequence[Dataset] | None = None
+    ) -> TrainResult:
+        """Train the detector, with a recipe and datasets in memory instead of files if given."""
         from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.learn.weight_file import load_card
         from sim2cam.models.card import card_from_json
@@ -112,13 +127,15 @@ class Train:
             initial_mix=self.initial_mix or None,
             mix_steps=self.mix_steps,
         )
-        config = replace(load_recipe(self.recipe).train, **changes)
+        config = replace((recipe or load_recipe(self.recipe)).train, **changes)
         check_operators(config.architecture)
         initial_weights = (
             None if self.initial_weights is None else resolve_weights(self.initial_weights)
         )
         shares = self.mix or (1.0,) * len(self.data)
-        datasets, captures, backgrounds, validation_set = self._read_inputs()
+        datasets = datasets or list(map(self.read_data, self.data))
+        datasets = [dataset.take(self.limit) for dataset in datasets]
+        captures, backgrounds, validation_set = self._read_auxiliary_data(datasets)
         initial_card = (
             None
             if initial_weights is None
@@ -148,26 +165,32 @@ class Train:
                 device=self.device,
                 progress=make_step_callback(console, "detector", tensorboard),
             )
-            if not is_main_process():
-                return
             weights = self.out / WEIGHTS
-            if validation_set is not None:
+            if is_main_process() and validation_set is not None:
                 tune_weights(weights, validation_set, device=self.device)
-            if calibration_set is not None:
+            if is_main_process() and calibration_set is not None:
                 measure_reliability(
                     weights, parts, config, calibration_set, source, device=self.device
                 )
-        self.output.report(f"weights: {self.out / WEIGHTS}", weights=str(self.out / WEIGHTS))
+        return TrainResult(weights)
 
-    def _read_inputs(self) -> tuple[list[Dataset], Dataset | None, Dataset | None, Dataset | None]:
-        """Read training data, unlabelled real images, background images and the validation set."""
+    def read_data(self, path: Path) -> Dataset:
+        """Read a labelled dataset."""
+        from sim2cam.data.real_images import read_real_images
+        from sim2cam.data.splits import TRAIN
+
+        return read_real_images(path, skip_invalid=self.skip_invalid, split=self.split, roles=TRAIN)
+
+    def _read_auxiliary_data(
+        self, data: Sequence[Dataset]
+    ) -> tuple[Dataset | None, Dataset | None, Dataset | None]:
+        """Read unlabelled real images, background images and the validation set."""
         from sim2cam.data.checks.duplicates import check_disjoint
         from sim2cam.data.real_images import check_no_pseudo_labels, read_real_images
         from sim2cam.data.set_operations import merge_datasets
-        from sim2cam.data.splits import DEV, STYLE, TRAIN
+        from sim2cam.data.splits import DEV, STYLE
 
         read = partial(read_real_images, skip_invalid=self.skip_invalid)
-        data = [read(path, split=self.split, roles=TRAIN).take(self.limit) for path in self.data]
         captures = None if self.captures is None else read(self.captures, roles=STYLE)
         backgrounds = [read(path, roles=STYLE) for path in self.backgrounds]
         validation_set = None if self.validation is None else read(self.validation, roles=DEV)
@@ -176,14 +199,14 @@ class Train:
             check_disjoint(
                 (sample for dataset in data for sample in dataset.samples), validation_set
             )
-        return data, captures, merge_datasets(backgrounds) if backgrounds else None, validation_set
+        return captures, merge_datasets(backgrounds) if backgrounds else None, validation_set
 
     def _match_categories(
         self,
-        datasets: list[Dataset],
+        datasets: Sequence[Dataset],
         validation_set: Dataset | None,
         initial_card: DetectorCard | None,
-    ) -> tuple[list[Dataset], Dataset | None]:
+    ) -> tuple[Sequence[Dataset], Dataset | None]:
         """Map categories to those of the initial weights, or else of the first dataset.
 
         Raises before the training if the validation set cannot be scored.

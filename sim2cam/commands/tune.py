@@ -18,11 +18,30 @@ from sim2cam.commands.options import (
     check_output_folder,
     parse_category_map,
 )
+from sim2cam.commands.results import Result
 from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
     from sim2cam.models.card import DetectorCard
+
+
+@dataclass(frozen=True)
+class TuneResult(Result):
+    """Calibrated detector.
+
+    Attributes:
+        weights: Weights file.
+        input_scale, box_expansion: Selected values.
+        calibrated: Whether confidences were calibrated.
+        images: Number of images.
+    """
+
+    weights: Path
+    input_scale: float
+    box_expansion: float
+    calibrated: bool
+    images: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +71,7 @@ class Tune:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def execute(self) -> None:
+    def run(self) -> TuneResult:
         """Calibrate the detector and write the weights."""
         from sim2cam.experiments.reliability import find_training_overlap
         from sim2cam.learn.device import use_threads
@@ -105,14 +124,13 @@ class Tune:
         )
         path = self.out / WEIGHTS
         save_detector(path, tuned.network.state_dict(), tuned_card, tuned.feature_distribution)
-        self.output.report(
+        console.info(
             f"{path}: input scale {tuned_card.input_scale:.3g} (before {initial_card.input_scale:.3g}), "
-            f"box expansion {tuned_card.box_expansion:.1%} of the side (before {initial_card.box_expansion:.1%})",
-            weights=str(path),
-            input_scale=tuned_card.input_scale,
-            box_expansion=tuned_card.box_expansion,
-            calibrated=count >= MIN_CALIBRATION_IMAGES and card.score_calibration is not None,
-            images=count,
+            f"box expansion {tuned_card.box_expansion:.1%} of the side (before {initial_card.box_expansion:.1%})"
+        )
+        calibrated = count >= MIN_CALIBRATION_IMAGES and card.score_calibration is not None
+        return TuneResult(
+            path, tuned_card.input_scale, tuned_card.box_expansion, calibrated, images=count
         )
 
     def _load_real_images(self, card: DetectorCard, category_map: dict[str, str]) -> Dataset:

@@ -62,11 +62,6 @@ class AssetFolder:
 def resolve_assets_folder(location: str, path: Path, key: str) -> str:
     """Return the path of the asset folder that a recipe names.
 
-    Args:
-        location: value in the recipe.
-        path: path of the recipe.
-        key: key of the value, for errors.
-
     Raises:
         RecipeError: if the dataset or package is missing.
     """

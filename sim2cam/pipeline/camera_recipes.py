@@ -20,10 +20,7 @@ def write_camera_recipe(base_recipe: str, photos: Dataset, folder: Path, seed: i
     An existing estimate of the camera in the folder is reused.
 
     Args:
-        base_recipe: name or path of the base recipe.
         photos: photos of the camera; labels are not read.
-        folder: folder of the camera and the recipe.
-        seed: seed of the resampled photos and of the calibration.
 
     Raises:
         InputError: if no photo is usable.

@@ -38,8 +38,6 @@ class SystemCheck:
     """Result of a check.
 
     Attributes:
-        name: name of the check.
-        ok: whether the check passes.
         status: installed version or present state.
         remedy: what to do if the check fails; else empty.
         required: whether rendering, adaptation, training and benchmarks need it.

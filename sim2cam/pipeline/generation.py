@@ -67,13 +67,7 @@ class RenderUnit:
 
     Attributes:
         recipe: recipe as JSON, for other processes.
-        seed: dataset seed.
-        root: folder of the dataset.
-        shard: shard number.
-        count: number of samples.
-        change: intervention on every scene.
         scenes: dataset whose settled scenes are used; None to simulate scenes.
-        render_images: whether to render images.
     """
 
     recipe: str
@@ -92,10 +86,10 @@ def generate(
     *,
     count: int,
     seed: int,
-    workers: int,
-    resume: bool,
-    overwrite: bool,
-    progress: Progress,
+    workers: int = 1,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Progress = lambda *_: None,
     change: Intervention = NO_INTERVENTION,
     scenes: Path | None = None,
 ) -> Dataset:
@@ -111,14 +105,6 @@ def generate(
     time, are generated again.
 
     Args:
-        recipe: recipe of the scenes.
-        root: folder of the dataset.
-        count: number of samples.
-        seed: dataset seed.
-        workers: number of processes.
-        resume: whether to complete an existing dataset.
-        overwrite: whether to replace an existing dataset.
-        progress: called with the numbers of finished samples and of all samples.
         change: intervention on every scene.
         scenes: folder of a dataset with the same settled scenes; None to simulate scenes.
 
@@ -153,10 +139,10 @@ def simulate_scenes(
     *,
     count: int,
     seed: int,
-    workers: int,
-    resume: bool,
-    overwrite: bool,
-    progress: Progress,
+    workers: int = 1,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Progress = lambda *_: None,
     change: Intervention = NO_INTERVENTION,
 ) -> int:
     """Simulate the scenes of a dataset without images, and return their number.
@@ -417,6 +403,12 @@ def _render_scene(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[
             _iterate_neighbours(_render_sequence(recipe, settled, view))
         ):
             yield _build_sample(recipe, settled, view, number, neighbours, points)
+
+
+def render_view(recipe: Recipe, settled: SettledScene, view: int) -> Frame:
+    """Return the frame of one camera at rest; in sequences, the last frame."""
+    *_, frame = _render_sequence(recipe, settled, view)
+    return frame
 
 
 def _sample_track_points(recipe: Recipe, settled: SettledScene, seed: int) -> dict[str, Floats]:

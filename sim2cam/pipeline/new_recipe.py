@@ -67,9 +67,6 @@ def format_recipe(
     """Return the text of a recipe that throws the assets of a folder.
 
     Args:
-        path: path of the new recipe.
-        folder: folder of the assets.
-        assets: import results of its files.
         captures: real images, whose most common size the renders get; None for a default size.
 
     Raises:

@@ -99,8 +99,6 @@ class RenderOptions:
         width, height: image size in pixels.
         views: cameras of each scene; 1, 2, 4, 8 or 16.
         channels: additional channels, of ``sim2cam.data.channels``.
-        sequence: frames on the way to rest; None for stills.
-        rest: criterion of rest; None for the default.
     """
 
     width: int = 640
@@ -159,8 +157,6 @@ class AdaptOptions:
         method: default translator, published translator or parameter-free transfer.
         translator: training settings of the default translator; a file may name a preset and change
             single settings.
-        reference: training settings of a published translator.
-        certificate: limits that each translation must meet.
     """
 
     method: AdaptMethod = "translator"
@@ -174,13 +170,9 @@ class Recipe:
     """Configuration of all stages.
 
     Attributes:
-        name: name of the recipe.
         categories: category names in order; a file may leave them out.
         domain: randomized factors and their distributions.
         assets: mesh assets and clutter, which has no category; a file names their folders.
-        render: size, views and channels.
-        adapt: adaptation of renders to real images.
-        train: training settings of the detector.
         require: requirements that every scene must meet, by name.
         skies: environment maps; a file names their folder.
         pictures: texture images; a file names their folder.
@@ -306,7 +298,20 @@ def load_recipe(name_or_path: str) -> Recipe:
         InputError: if an asset is unusable.
     """
     path = _find_recipe(name_or_path)
-    layers = list(_read_layers(path, set()))
+    return _build_recipe(list(_read_layers(path, set())), path)
+
+
+def parse_recipe(tables: Mapping[str, Any]) -> Recipe:
+    """Build a recipe from tables as in a file, with paths relative to the current folder.
+
+    Raises errors as ``load_recipe``.
+    """
+    path = Path("recipe")
+    return _build_recipe(list(_resolve_layers(merge_tables({}, tables), path, set())), path)
+
+
+def _build_recipe(layers: Sequence[dict[str, Any] | Path], path: Path) -> Recipe:
+    """Merge the layers of a recipe and validate the result; errors name the path."""
     tables = _apply_preset(_merge_layers(layers, path), path)
     _check_keys({key: table for key, table in tables.items() if key != "domain"}, Recipe, path, "")
     _check_domain_keys(tables.get("domain"), path)
@@ -369,12 +374,12 @@ def _merge_layers(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[s
     after: dict[str, Any] = {}  # tables above it
     for layer in layers:
         if isinstance(layer, Path):
-            camera, before, after = layer, _merge_tables(before, after), {}
+            camera, before, after = layer, merge_tables(before, after), {}
         else:
-            after = _merge_tables(after, layer)
+            after = merge_tables(after, layer)
     if camera is not None:
         before = _apply_camera(before, camera, after.get("render"), path)
-    return _merge_tables(before, after)
+    return merge_tables(before, after)
 
 
 def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Path]:
@@ -385,6 +390,13 @@ def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Pa
         tables = read_toml(path, _MAX_RECIPE_BYTES, "recipe")
     except InputError as error:
         raise RecipeError(*error.args) from error
+    yield from _resolve_layers(tables, path, visited)
+
+
+def _resolve_layers(
+    tables: dict[str, Any], path: Path, visited: set[Path]
+) -> Iterator[dict[str, Any] | Path]:
+    """Yield the layers of the bases of tables, then the tables with absolute folders."""
     check_renamed_keys(tables, path)
     assets = tables.get("assets")
     clutter = assets.get("clutter") if isinstance(assets, dict) else None
@@ -411,12 +423,7 @@ def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Pa
 
 
 def _find_inherited_factors(domain: Domain, own_tables: dict[str, Any] | Path) -> set[str]:
-    """Return the factors that a recipe inherits from its bases, such as ``domain.light.warmth``.
-
-    Args:
-        domain: domain of the recipe.
-        own_tables: tables of its file.
-    """
+    """Return the factors that a recipe inherits from its bases, such as ``domain.light.warmth``."""
     own = own_tables.get("domain") if isinstance(own_tables, dict) else None
     own = own if isinstance(own, dict) else {}
     return {
@@ -469,10 +476,7 @@ def _apply_camera(
     """Return tables with cameras sampled around the one of a ``camera.json``.
 
     Args:
-        base_tables: tables below the camera.
-        camera_path: path of the file.
         render_table: render table above the camera, which may set another size.
-        path: path of the recipe, for errors.
 
     Raises:
         InputError: if the file is missing or broken.
@@ -502,7 +506,7 @@ def _apply_camera(
             f"'camera': images of {fit.width}x{fit.height} pixels exceed the limit of {MAX_SIDE_PX} pixels per "
             f"side. Set {sizes} in [render].",
         )
-    return _merge_tables(remove_camera_factors(base_tables, fit), fitted)
+    return merge_tables(remove_camera_factors(base_tables, fit), fitted)
 
 
 def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -571,15 +575,15 @@ def _parse_image_folder(table: Any) -> Path:
 _ASSETS_ADAPTER: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
 
 
-def _merge_tables(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+def merge_tables(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     """Lay tables over tables; distributions (tables with a string ``kind``) are replaced whole."""
     merged = dict(base)
     for key, value in override.items():
-        are_tables = isinstance(value, dict) and isinstance(base.get(key), dict)
-        is_distribution = are_tables and isinstance(value.get("kind"), str)
-        merged[key] = (
-            _merge_tables(base[key], value) if are_tables and not is_distribution else value
-        )
+        below = base.get(key)
+        if isinstance(value, Mapping) and not isinstance(value.get("kind"), str):
+            merged[key] = merge_tables(below if isinstance(below, Mapping) else {}, value)
+        else:
+            merged[key] = value
     return merged
 
 

@@ -56,10 +56,6 @@ RENAMED_VALUES: Mapping[str, Mapping[str, str]] = {
 def check_renamed_keys(tables: Mapping[str, Any], path: Path) -> None:
     """Refuse a recipe file with renamed keys or values.
 
-    Args:
-        tables: content of the file.
-        path: of the file, for the error.
-
     Raises:
         RecipeError: naming every old name and the new one.
     """

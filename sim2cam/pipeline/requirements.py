@@ -111,8 +111,6 @@ def measure_scene(measure: str, scene: Scene, camera_labels: Sequence[Labels]) -
     """Return a measure of a settled scene.
 
     Args:
-        measure: measure that ``check_requirement`` accepts.
-        scene: settled scene.
         camera_labels: labels of each camera; empty for measures without labels.
     """
     if measure.startswith(COUNT_PREFIX):

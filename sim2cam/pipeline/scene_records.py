@@ -59,10 +59,6 @@ class SceneRecord:
 def read_scene_record(path: Path, index: int) -> SceneRecord:
     """Return the record of a scene.
 
-    Args:
-        path: path of a ``scenes.jsonl``.
-        index: scene index.
-
     Raises:
         InputError: if the scene is missing, or its record is broken.
     """
@@ -161,10 +157,6 @@ def _build_mismatch_error(root: Path, key: str, actual: object, expected: object
 
 def build_instants(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
     """Return the instants of a recorded sequence.
-
-    Args:
-        record: record of a scene with a sequence.
-        interval_s: time between frames.
 
     Raises:
         KeyError: if a movable body is missing in the sequence.

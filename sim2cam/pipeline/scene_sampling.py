@@ -37,8 +37,6 @@ class Instant:
 
     Attributes:
         seconds: time since the bodies were released.
-        scene: bodies and cameras at that time.
-        contacts: contacts between bodies.
     """
 
     seconds: float
@@ -51,7 +49,6 @@ class Counterfactual:
     """Difference between a scene and the scene that it is paired with.
 
     Attributes:
-        change: intervention on the sampled values.
         moved_bodies: bodies with other poses, or in one of the scenes only.
     """
 
@@ -64,12 +61,9 @@ class SettledScene:
     """A sampled scene at rest.
 
     Attributes:
-        index: scene index.
         attempt: number of the random streams; scenes of lower attempts were rejected.
         rejections: reasons for the rejections.
         sampled_values: sampled values of all factors.
-        scene: scene with the bodies at rest.
-        certificate: record of the physics simulation.
         sequence: instants of the frames; the last one shows the bodies at rest.
         counterfactual: difference from the original scene of that index; None in the original.
         requirement_values: measured values by requirement name.
@@ -92,7 +86,6 @@ class _Rejection:
 
     Attributes:
         requirement: name of the violated requirement; None if the scene does not come to rest.
-        reason: description.
     """
 
     requirement: str | None
@@ -121,9 +114,6 @@ def simulate_scene(
     Candidates are sampled until one is valid.
 
     Args:
-        recipe: recipe with domain and requirements.
-        seed: dataset seed.
-        index: scene index.
         change: intervention that turns the scene into a counterfactual. A change that resamples is
             repeated until the scene is valid; one that only sets values must be valid at once.
 

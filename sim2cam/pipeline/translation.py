@@ -85,7 +85,6 @@ class Certification:
     """Limits and verifiers that every translation must pass.
 
     Attributes:
-        limits: limits of the certificate.
         verifiers: weights files of verifier detectors, by names of ``VERIFIERS``.
     """
 
@@ -98,13 +97,7 @@ class TranslationUnit:
     """A shard to translate.
 
     Attributes:
-        run_dir: folder of the transfer.
-        root: folder of the adapted dataset.
-        shard: shard number.
         numbered_samples: samples with their numbers in the dataset.
-        seed: random seed.
-        device: device of networks.
-        certification: limits and verifiers.
         has_parent: whether labels stay in the parent dataset.
     """
 
@@ -154,15 +147,6 @@ def check_training(
 
     Also warns if no checkpoint can be selected. Images that are fixed after a warning change the
     training.
-
-    Args:
-        sim: renders.
-        real: real images.
-        training: training settings.
-        run_dir: run folder.
-        verifiers: weights files of verifier detectors.
-        paired: whether renders and real images of the same name are pairs.
-        device: training device.
 
     Raises:
         InputError: if there are no renders, too few real images or pairs, or an image cannot be read.
@@ -221,14 +205,6 @@ def train_network(
     uses ``paired`` images and ``perception``; see ``train_translator``.
 
     Args:
-        sim: renders.
-        real: real images.
-        training: training settings.
-        run_dir: run folder.
-        certification: limits and verifiers.
-        resume: whether to resume a training in the folder.
-        device: training device.
-        progress: called after each step; None without.
         paired: whether renders and real images of the same name are pairs.
         perception: detector of the perceptual consistency loss; None without.
 
@@ -289,29 +265,17 @@ def apply_transfer(
     *,
     certification: Certification,
     seed: int,
-    workers: int,
-    device: str,
-    resume: bool,
-    overwrite: bool,
-    progress: Callable[[int, int], None],
+    workers: int = 1,
+    device: str = "cpu",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> DatasetCertificate:
     """Make or complete an adapted dataset and return its certificate.
 
     Translations that exceed a limit are not samples of the dataset: they are stored in their shards
     as rejected, and the numbers of the other samples stay. Labels and channels stay in a parent
     dataset of sim2cam; of other datasets they are copied.
-
-    Args:
-        run_dir: folder of the transfer.
-        sim: renders.
-        root: folder of the adapted dataset.
-        certification: limits and verifiers.
-        seed: random seed.
-        workers: number of processes.
-        device: device of networks.
-        resume: whether to complete an existing dataset.
-        overwrite: whether to replace an existing dataset.
-        progress: called with the numbers of finished and of all samples.
 
     Raises:
         InputError: if the run folder has no transfer, or an image or channel cannot be read.
@@ -388,10 +352,6 @@ def list_image_pairs(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
     """Return the files of each image before and after translation, by name.
 
     Includes rejected images.
-
-    Args:
-        root: folder of the adapted dataset.
-        sim: dataset that was translated.
     """
     parents = {compute_sample_digest(sample): sample.rgb for sample in sim.samples}
     records = [*read_sample_records(root), *read_sample_records(root, REJECTED)]

@@ -77,9 +77,7 @@ def load_perception(path: Path, renders: Dataset, device: str) -> PerceptionMode
     A detector with errors on renders would force translations to reproduce them.
 
     Args:
-        path: path of the weights.
         renders: labelled renders; at most ``MAX_RENDERS``, evenly spaced, are evaluated.
-        device: device of the detector.
 
     Raises:
         CheckpointError: if the weights are missing or broken.

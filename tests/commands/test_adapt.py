@@ -33,47 +33,34 @@ def photos(tmp_path_factory):
     return root
 
 
-@pytest.fixture(scope="module")
-def run(photos, tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs") / "mkl"
-    assert (
-        main(
-            [
-                "adapt",
-                "train",
-                "--sim",
-                str(photos),
-                "--real",
-                str(photos),
-                "--out",
-                str(out),
-                "--method",
-                "mkl",
-                "-q",
-            ]
-        )
-        == 0
-    )
-    return out
+TINY = "batch = 1\npatch_px = 32\nwidth = 2\n"
+
+
+def train(sim, out, *flags, real=None, config=None):
+    """Run ``adapt train``, optionally with a translator configuration over the recipe ``dice``."""
+    command = ["adapt", "train", "--sim", sim, "--real", real or sim, "--out", out, "--workers", 1]
+    if config is not None:
+        recipe = out.with_suffix(".toml")
+        recipe.write_text(f'base = "dice"\n{config}')
+        command += ["--recipe", recipe]
+    return main([*map(str, command), *map(str, flags)])
+
+
+def train_tiny(photos, out, steps, *flags, config=""):
+    config = f"[adapt.translator]\nsteps = {steps}\n{TINY}{config}"
+    return train(photos, out, *flags, config=config)
 
 
 def apply(run, photos, out, *flags):
-    return main(
-        [
-            "adapt",
-            "apply",
-            str(run),
-            "--data",
-            str(photos),
-            "--out",
-            str(out),
-            "--limit",
-            "3",
-            "--workers",
-            "1",
-            *flags,
-        ]
-    )
+    command = ["adapt", "apply", run, "--data", photos, "--out", out, "--limit", 3, "--workers", 1]
+    return main([*map(str, command), *flags])
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "mkl"
+    assert train(photos, out, "--method", "mkl", "-q") == 0
+    return out
 
 
 def test_a_folder_is_translated_and_says_that_no_label_was_seen(run, photos, tmp_path, capsys):
@@ -99,16 +86,11 @@ def test_pictures_of_formats_that_are_not_read_are_told(run, photos, tmp_path):
     told = f"{folder}: images in unsupported formats are left out: 1 (first: b.HEIC). Convert"
     with pytest.warns(RepairWarning, match=re.escape(told)):
         assert apply(run, folder, tmp_path / "set") == 0
-    flags = ["--sim", str(photos), "--real", str(folder), "--out", str(tmp_path / "run")]
     with pytest.warns(RepairWarning, match=re.escape(told)):
-        assert main(["adapt", "train", *flags, "--method", "mkl"]) == 0
+        assert train(photos, tmp_path / "run", "--method", "mkl", real=folder) == 0
 
 
-@pytest.mark.parametrize(
-    ("flags", "workers"),
-    [([], 7), (["--device", "cuda"], 1), (["--device", "cuda:1"], 1),
-     (["--device", "cuda", "--workers", "3"], 3)],
-)  # fmt: skip
+@pytest.mark.parametrize(("flags", "workers"), [([], 7), (["--device", "cuda"], 1), (["--device", "cuda:1"], 1), (["--device", "cuda", "--workers", "3"], 3)])  # fmt: skip
 def test_on_a_gpu_one_process_translates_unless_more_are_asked_for(
     run, photos, tmp_path, monkeypatch, flags, workers
 ):
@@ -155,13 +137,12 @@ def test_pictures_are_read_before_anything_is_learned(photos, tmp_path, capsys):
     shutil.copytree(photos, own)
     whole = (own / "IMG_13.png").read_bytes()
     (own / "IMG_13.png").write_bytes(whole[:90])
-    flags = ["adapt", "train", "--sim", str(photos), "--real", str(own), "--steps", "10", "-q"]
-    assert main([*flags, "--out", str(out)]) == 1
+    assert train(photos, out, "--steps", 10, real=own) == 1
     assert "IMG_13.png" in capsys.readouterr().err
     assert not out.exists()
     (own / "IMG_13.png").write_bytes(whole)
-    assert main([*flags, "--out", str(own)]) == 1
-    assert "own: contains training images. Choose another --out." in capsys.readouterr().err  # fmt: skip
+    assert train(photos, own, "--steps", 10, real=own) == 1
+    assert "own: contains training images. Choose another --out." in capsys.readouterr().err
 
 
 def test_pictures_are_decoded_once_before_anything_is_learned(photos, tmp_path, monkeypatch):
@@ -180,39 +161,41 @@ def test_pictures_are_decoded_once_before_anything_is_learned(photos, tmp_path, 
 
     monkeypatch.setattr("sim2cam.images.read_rgb", reading)
     monkeypatch.setattr("sim2cam.pipeline.translation.train_network", begun)
-    flags = ["--sim", str(photos), "--real", str(own), "--out", str(tmp_path / "run"), "-q"]
     with pytest.raises(BegunError):
-        main(["adapt", "train", *flags, "--workers", "1"])
+        train(photos, tmp_path / "run", real=own)
     assert seen == dict.fromkeys([*photos.iterdir(), *own.iterdir()], 1)
 
 
 def test_a_fit_refuses_what_it_would_not_use(photos, tmp_path, capsys):
-    flags = ["adapt", "train", "--real", str(photos), "--out", str(tmp_path / "run"), "--method", "mkl"]  # fmt: skip
-    assert main([*flags, "--sim", str(photos), "--steps", "5"]) == 2
-    assert "--steps does not apply to mkl, which is not trained. Omit it." in capsys.readouterr().err  # fmt: skip
-    assert main([*flags, "--sim", str(tmp_path / "none")]) == 1
+    assert train(tmp_path / "none", tmp_path / "run", "--method", "mkl", real=photos) == 1
     assert "none" in capsys.readouterr().err
 
 
+REFUSED = [
+    (["--method=mkl", "--steps=5"], "--steps does not apply to mkl, which is not trained. Omit it."),
+    (["--method=mkl", "--verifier=dice.safetensors"], "--verifier does not apply to mkl, which has no checkpoints to select. Use it with adapt apply."),
+    (["--method=mkl", "--tensorboard"], "--tensorboard does not apply to mkl, which is not trained. Omit it."),
+    (["--method=cut", "--preset=small"], "--preset applies only to the learned translator, not to cut. Omit it, or use --method"),
+    (["--method=cut", "--paired"], "--paired applies only to the learned translator, not to cut. Omit it, or use --method"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "message"), REFUSED)
+def test_flags_that_do_not_apply_to_a_method_are_refused(photos, tmp_path, capsys, flags, message):
+    assert train(photos, tmp_path / "run", *flags) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_the_method_comes_from_the_recipe(photos, tmp_path):
-    recipe = tmp_path / "plain.toml"
-    recipe.write_text('base = "dice"\n[adapt]\nmethod = "sliced"\n')
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run"), "-q"]
-    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert train(photos, tmp_path / "run", config='[adapt]\nmethod = "sliced"\n') == 0
     assert json.loads((tmp_path / "run" / "transfer.json").read_text())["method"] == "sliced"
 
 
 def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path):
-    recipe = tmp_path / "published.toml"
-    recipe.write_text(
-        'base = "dice"\n[adapt]\nmethod = "fastcut"\n'
-        "[adapt.reference]\nsteps = 1\npatch_px = 32\nwidth = 2\nblocks = 5\n"
-    )
+    config = '[adapt]\nmethod = "fastcut"\n[adapt.reference]\nsteps = 1\nblocks = 5\npatch_px = 32\nwidth = 2\n'
     out = tmp_path / "run"
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
-    flags += ["--workers", "1"]
-    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
-    assert main(["adapt", "train", *flags, "--recipe", str(recipe), "--resume"]) == 0
+    assert train(photos, out, config=config) == 0
+    assert train(photos, out, "--resume", config=config) == 0
     card = json.loads((out / "weights.json").read_text())
     assert (card["method"], card["steps"]) == ("fastcut", 1)
     apply(out, photos, tmp_path / "adapted", "-q")  # one step makes noise, which may be rejected
@@ -221,14 +204,8 @@ def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path)
 
 def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path, capsys):
     """Photos that are renders and captures at once leave nothing to be learned."""
-    recipe = tmp_path / "short.toml"
-    recipe.write_text(
-        'base = "dice"\n[adapt.translator]\nsteps = 10\nbatch = 1\npatch_px = 32\nwidth = 2\n'
-        "adversarial_weight = 0\n"
-    )
     out = tmp_path / "run"
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "--json"]
-    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert train_tiny(photos, out, 10, "--json", config="adversarial_weight = 0\n") == 0
     told = capsys.readouterr()
     why = "the last weights, as nothing is held out: 20 renders are fewer than 30"
     warning = "the translator hardly changes images: 0."
@@ -244,14 +221,8 @@ def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path
 
 
 def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
-    recipe = tmp_path / "short.toml"
-    recipe.write_text(
-        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 1\npatch_px = 32\nwidth = 2\n'
-    )
     out = tmp_path / "run"
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
-    flags += ["--workers", "1"]
-    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert train_tiny(photos, out, 20) == 0
     names = [path.name for path in sorted(out.glob("samples*"))]
     assert names == [f"samples-0000{step}.jpg" for step in ("00", "10", "20")] + ["samples.html"]
     page = (out / "samples.html").read_text()
@@ -262,20 +233,14 @@ def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
         "Selected weights: the last weights, as nothing is held out: 20 renders are fewer than 30"
         in page
     )
-    assert main(["adapt", "train", *flags, "--method", "mkl", "--overwrite"]) == 0
+    assert train(photos, out, "--method", "mkl", "--overwrite") == 0
     assert [path.name for path in out.iterdir()] == ["transfer.json"]
 
 
 def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_path, monkeypatch):
     """Also where it was cut amid the steps of one line of the record."""
-    recipe = tmp_path / "short.toml"
-    recipe.write_text(
-        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 1\npatch_px = 32\nwidth = 2\n'
-    )
-    flags = ["--sim", str(photos), "--real", str(photos), "-q", "--recipe", str(recipe)]
-    flags = ["adapt", "train", *flags, "--workers", "1", "--out"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    assert main([*flags, str(whole)]) == 0
+    assert train_tiny(photos, whole, 20) == 0
     add, added = MetricsLog.add, []
 
     def interrupt(self, scalars):
@@ -286,21 +251,12 @@ def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_pat
 
     with monkeypatch.context() as patch:
         patch.setattr(MetricsLog, "add", interrupt)
-        assert main([*flags, str(cut)]) == 130
-    assert main([*flags, str(cut), "--resume"]) == 0
+        assert train_tiny(photos, cut, 20) == 130
+    assert train_tiny(photos, cut, 20, "--resume") == 0
     for name in (SAMPLES_PAGE, "weights.json", WEIGHTS, CHECKPOINT):
         assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
     records = [re.sub(r'"step_s": [^,}]*', "", (run / METRICS).read_text()) for run in (whole, cut)]
     assert records[0] == records[1]
-
-
-def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
-    judged = ["--method", "mkl", "--verifier", "dice.safetensors"]
-    assert main(["adapt", "train", *flags, *judged]) == 2
-    assert (
-        "--verifier does not apply to mkl, which has no checkpoints to select. Use it with adapt apply."
-    ) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -326,10 +282,7 @@ def test_bad_recipes_are_told(photos, run, tmp_path, capsys, lines, message):
 
 def test_a_preset_and_single_settings_over_it(photos, tmp_path):
     out = tmp_path / "run"
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
-    assert (
-        main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1", "--workers", "1"]) == 0
-    )
+    assert train(photos, out, "--preset", "demo", "--steps", 1) == 0
     config = json.loads((out / "weights.json").read_text())["config"]
     assert TranslatorConfig(**config) == replace(PRESETS["demo"], steps=1)
     recipe = tmp_path / "mine.toml"
@@ -345,9 +298,8 @@ def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
     for path in photos.iterdir():
         rgb = read_rgb(path).astype(np.float64) * 1.05
         write_bytes(brighter / path.name, encode_png(rgb.clip(0, 255).astype(np.uint8)))
-    flags = ["--sim", str(photos), "--real", str(brighter), "--out", str(out), "--paired"]
-    flags += ["--verifier", "dice-verifier", "--preset", "demo", "--steps", "1", "--workers", "1"]
-    assert main(["adapt", "train", *flags]) == 0
+    flags = ["--paired", "--verifier", "dice-verifier", "--preset", "demo", "--steps", 1]
+    assert train(photos, out, *flags, real=brighter) == 0
     warning = "warning: --verifier cannot select a checkpoint, so the last one is used: 20 renders are fewer than 30."
     assert warning in capsys.readouterr().err
 
@@ -356,14 +308,8 @@ def test_a_network_trained_on_photos_is_learned_from_and_missing_ones_are_told_f
     photos, tmp_path, monkeypatch, capsys
 ):
     """The squared distance stands for LPIPS; what it takes is looked for before an earlier run is removed."""
-    recipe, out = tmp_path / "short.toml", tmp_path / "run"
-    recipe.write_text(
-        'base = "dice"\n[adapt.translator]\nsteps = 2\nbatch = 1\npatch_px = 32\nwidth = 2\nblocks = 1\n'
-        'lpips_weight = 2.0\nlpips_network = "squeeze"\n'
-    )
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
-    flags += ["--workers", "1", "--recipe", str(recipe)]
-    asked = []
+    config = 'blocks = 1\nlpips_weight = 2.0\nlpips_network = "squeeze"\n'
+    out, asked = tmp_path / "run", []
 
     def distances(network, device):
         asked.append((network, device))
@@ -371,7 +317,7 @@ def test_a_network_trained_on_photos_is_learned_from_and_missing_ones_are_told_f
 
     monkeypatch.setattr("sim2cam.pipeline.translation.check_lpips", lambda network: None)
     monkeypatch.setattr("sim2cam.pipeline.translation.make_lpips_distance", distances)
-    assert main(["adapt", "train", *flags]) == 0
+    assert train_tiny(photos, out, 2, config=config) == 0
     assert asked == [("squeeze", "cpu")]
     lines = (out / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["scalars"]["lpips"] >= 1.0
@@ -382,20 +328,14 @@ def test_a_network_trained_on_photos_is_learned_from_and_missing_ones_are_told_f
 
     before = sorted(path.name for path in out.iterdir())
     monkeypatch.setattr("sim2cam.pipeline.translation.check_lpips", missing)
-    assert main(["adapt", "train", *flags, "--overwrite"]) == 1
+    assert train_tiny(photos, out, 2, "--overwrite", config=config) == 1
     assert "no squeeze" in capsys.readouterr().err
     assert sorted(path.name for path in out.iterdir()) == before
 
 
 def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):
-    recipe = tmp_path / "short.toml"
-    recipe.write_text(
-        'base = "dice"\n[adapt.translator]\nsteps = 1\nbatch = 1\npatch_px = 32\nwidth = 2\n'
-    )
     out = tmp_path / "run"
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q", "--paired"]
-    flags += ["--workers", "1"]
-    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert train_tiny(photos, out, 1, "--paired") == 0
     assert json.loads((out / "weights.json").read_text())["pairs"] == {
         "pairs": 20, "rejected": 0, "unmatched": 0, "registered_fraction": 1.0,
     }  # fmt: skip
@@ -417,14 +357,8 @@ def trained(tmp_path):
         (["--method", "cut", "--limit", "3"], "3 real images, but a translator needs at least 20."),
         (["--method", "mkl", "--limit", "3"], "3 real images; a transfer needs at least 20."),
         (["--verifier", "none.safetensors"], "none.safetensors"),
-        (
-            ["--task", "dice", "--verifier", "dice"],
-            "Independent verifiers need different architectures.",
-        ),
-        (
-            ["--paired", "--sim", "others"],
-            "19 real images have the name of a render; a translator",
-        ),
+        (["--task=dice", "--verifier=dice"], "Independent verifiers need different architectures."),
+        (["--paired", "--sim", "others"], "19 real images have the name of a render; a translator"),
         (["--method", "mkl", "--real", "broken"], "b.jpg: damaged image"),
     ],
 )
@@ -446,16 +380,6 @@ def test_what_cannot_be_trained_leaves_the_old_run(
     assert len(list(trained.iterdir())) == 3
 
 
-@pytest.mark.parametrize("flags", [["--preset", "small"], ["--paired"]])
-def test_what_only_the_learned_translator_knows_is_refused(photos, tmp_path, capsys, flags):
-    given = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
-    assert main(["adapt", "train", *given, "--method", "cut", *flags]) == 2
-    message = (
-        f"{flags[0]} applies only to the learned translator, not to cut. Omit it, or use --method"
-    )
-    assert message in capsys.readouterr().err
-
-
 def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys, monkeypatch):
     told = []
 
@@ -467,21 +391,12 @@ def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys
             told.append(line.step)
 
     monkeypatch.setattr("sim2cam.learn.tensorboard.TensorBoardLogger", Board)
-    recipe = tmp_path / "short.toml"
-    recipe.write_text(
-        'base = "dice"\n[adapt.translator]\nsteps = 2\nbatch = 1\npatch_px = 32\nwidth = 2\n'
-    )
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
-    flags += ["--workers", "1", "--tensorboard"]
-    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert train_tiny(photos, tmp_path / "run", 2, "--tensorboard") == 0
     assert told == [2]
     assert (
         "warning: 20 of 20 real images are copies of images of --sim, so the translator learns nothing from "
         "them. Check --real."
     ) in capsys.readouterr().err
-    assert main(["adapt", "train", *flags, "--method", "mkl"]) == 2
-    message = "--tensorboard does not apply to mkl, which is not trained. Omit it."
-    assert message in capsys.readouterr().err
 
 
 def test_a_root_of_train_a_and_train_b_is_both_sides(photos, tmp_path, capsys):
@@ -490,29 +405,21 @@ def test_a_root_of_train_a_and_train_b_is_both_sides(photos, tmp_path, capsys):
     for number, photo in enumerate(sorted(photos.iterdir())):
         side = ("trainA", "trainB")[number % 2]
         shutil.copy(photo, tmp_path / "root" / side / photo.name)
-    root = str(tmp_path / "root")
-    flags = ["--sim", root, "--real", root, "--out", str(tmp_path / "run"), "--method", "mkl"]
-    assert main(["adapt", "train", *flags]) == 1
-    assert (
-        f"{root}/trainB: 10 real images; a transfer needs at least 20." in capsys.readouterr().err
-    )
+    root = tmp_path / "root"
+    assert train(root, tmp_path / "run", "--method", "mkl") == 1
+    message = f"{root}/trainB: 10 real images; a transfer needs at least 20."
+    assert message in capsys.readouterr().err
 
 
 def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_path, capsys):
-    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
-    assert main(["adapt", "train", *flags, "--method", "mkl"]) == 0
+    assert train(photos, tmp_path / "run", "--method", "mkl") == 0
     assert "warning: 20 of 20 real images are copies of images of --sim" in capsys.readouterr().err
 
 
 def test_warnings_are_told_when_they_begin(capsys):
     tell = make_step_callback(Console(0), "training", None)
-    for step, warnings in (
-        (10, ()),
-        (20, ("it has won.",)),
-        (30, ("it has won.",)),
-        (40, ()),
-        (50, ("again.",)),
-    ):
+    won = ("it has won.",)
+    for step, warnings in ((10, ()), (20, won), (30, won), (40, ()), (50, ("again.",))):
         tell(TranslatorProgress(step, 60, {}, 0.1, warnings))
     said = capsys.readouterr().err
     assert said.count("warning, at step ") == 2

@@ -183,10 +183,7 @@ def test_parts_stay_parts_in_an_export(rendered, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["images"] == {"train": 9, "val": 1, "test": 1}
 
 
-@pytest.mark.parametrize(
-    ("split", "learned"), [([], ["train"]), (["--split", "train,val"], ["train", "val"]),
-                           (["--split", "test"], ["test"])],
-)  # fmt: skip
+@pytest.mark.parametrize(("split", "learned"), [([], ["train"]), (["--split", "train,val"], ["train", "val"]), (["--split", "test"], ["test"])])  # fmt: skip
 def test_train_learns_the_part_train_unless_others_are_named(tmp_path, monkeypatch, split, learned):
     def note(parts, *_, **__):
         found.extend(s.rgb.stem for data, _ in parts for s in data.samples)

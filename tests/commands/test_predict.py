@@ -2,7 +2,7 @@ import functools
 import json
 import re
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import cv2
@@ -11,6 +11,7 @@ import pytest
 import torch
 import trimesh
 
+import sim2cam
 from sim2cam import images
 from sim2cam.adapt.calibration.camera_fit import CameraFit, write_camera
 from sim2cam.adapt.calibration.lens import FittedLens
@@ -178,6 +179,22 @@ def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
     )
     bare = [{k: v for k, v in d.items() if k != "pose"} for d in line["detections"]]
     assert json.loads(told.out)["detections"] == bare
+
+
+def test_python_predicts_the_poses_of_the_command(posed, photos, tmp_path, capsys):
+    write_camera(tmp_path / "camera.json", CAMERA)
+    command = ["predict", str(posed), str(photos / "a.png"), "--min-score=0", "--workers=1"]
+    assert main([*command, "--camera", str(tmp_path / "camera.json")]) == 0
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    model = sim2cam.load(posed)
+    result = model.predict(str(photos / "a.png"), min_score=0.0, lens=CAMERA.lens.to_lens())
+    poses = json.loads(json.dumps([pose and asdict(pose) for pose in result.poses]))
+    assert any(poses)
+    assert poses == [detection["pose"] for detection in line["detections"]]
+    assert [corners is None for corners in result.cuboids_px] == [not pose for pose in poses]
+    without = model.predict(photos / "a.png", min_score=0.0)
+    assert (without.poses, without.cuboids_px) == (None, None)
+    assert not np.array_equal(result.plot(), without.plot())
 
 
 def test_poses_are_brought_to_outlines_of_meshes(posed, photos, tmp_path, monkeypatch, capsys):

@@ -17,10 +17,7 @@ SMALL = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, v
 @pytest.fixture(scope="session")
 def sim(tmp_path_factory):
     root = tmp_path_factory.mktemp("pipeline") / "sim"
-    return generate(
-        SMALL, root, count=24, seed=3, workers=1, resume=False, overwrite=False,
-        progress=lambda *_: None,
-    )  # fmt: skip
+    return generate(SMALL, root, count=24, seed=3)
 
 
 @pytest.fixture(scope="session")

@@ -73,10 +73,7 @@ def recipe(place):
 
 
 def make(recipe, root, count=4):
-    return generate(
-        recipe, root, count=count, seed=0, workers=1, resume=False, overwrite=False,
-        progress=lambda *_: None,
-    )  # fmt: skip
+    return generate(recipe, root, count=count, seed=0)
 
 
 def test_recipe_imports_assets_of_its_folder(recipe):

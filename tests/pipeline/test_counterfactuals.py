@@ -39,10 +39,7 @@ def original():
 
 def made(root, change):
     recipe = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))
-    return generate(
-        recipe, root, count=2, seed=0, workers=1, resume=False, overwrite=False,
-        progress=lambda *_: None, change=change,
-    )  # fmt: skip
+    return generate(recipe, root, count=2, seed=0, change=change)
 
 
 @pytest.mark.parametrize("group", GROUPS)

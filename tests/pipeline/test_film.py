@@ -32,10 +32,7 @@ from sim2cam.randomize.distributions import Constant
 from sim2cam.scene.scene import Scene
 
 FRAMES, VIEWS, INTERVAL_S = 4, 2, 0.11
-NO_LIMITS = CertificateLimits(
-    object_shift_px=9, structure_correlation=-1, image_correlation=-1, edge_recall=0, colour_shift=9, added_structure_levels=255,
-    lost_structure_levels=255, grid_artefact_levels=255, seam_step_levels=255, clipped_fraction=1, warping_error_levels=255,
-)  # fmt: skip
+NO_LIMITS = CertificateLimits(object_shift_px=9, structure_correlation=-1, image_correlation=-1, edge_recall=0, colour_shift=9, added_structure_levels=255, lost_structure_levels=255, grid_artefact_levels=255, seam_step_levels=255, clipped_fraction=1, warping_error_levels=255)  # fmt: skip
 CHOSEN = ("depth", "ids", "coverage", "flow_forward", "flow_backward")
 
 
@@ -54,10 +51,7 @@ def recipe():
 
 
 def make(recipe, root, count):
-    return generate(
-        recipe, root, count=count, seed=2, workers=1, resume=False, overwrite=False,
-        progress=lambda *_: None,
-    )  # fmt: skip
+    return generate(recipe, root, count=count, seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -319,9 +313,8 @@ def test_sequences_in_tar_files_stay_separate(film, tmp_path):
     parent = read_real_images(tmp_path / "tar")
     save_transfer(StyleRandomization(np.zeros((2, 3)), np.ones((2, 3))), tmp_path / "style")
     certificate = apply_transfer(
-        tmp_path / "style", parent, tmp_path / "set", certification=Certification(NO_LIMITS), seed=0,
-        workers=1, device="cpu", resume=False, overwrite=False, progress=lambda *_: None,
-    )  # fmt: skip
+        tmp_path / "style", parent, tmp_path / "set", certification=Certification(NO_LIMITS), seed=0
+    )
     report = check_dataset(tmp_path / "set")
     assert (report.samples, report.problems) == (FRAMES * VIEWS, ())
     measured = [picture.checks["warping_error_levels"].value for picture in certificate.images]

@@ -37,9 +37,7 @@ COUNT = 20  # a full shard and a short one
 
 def make(root: Path, *, count: int = COUNT, workers: int = 1, **kwargs):
     flags = {"resume": False, "overwrite": False} | kwargs
-    return generate(
-        RECIPE, root, count=count, seed=0, workers=workers, progress=lambda *_: None, **flags
-    )
+    return generate(RECIPE, root, count=count, seed=0, workers=workers, **flags)
 
 
 def bytes_of(root: Path) -> dict[str, str]:
@@ -219,10 +217,7 @@ def test_recipe_without_valid_scene_fails(tmp_path, monkeypatch):
 def test_resume_accepts_added_categories(tmp_path):
     make(tmp_path / "d", count=2)
     more = replace(RECIPE, categories=(*RECIPE.categories, "other"))
-    dataset = generate(
-        more, tmp_path / "d", count=4, seed=0, workers=1, resume=True, overwrite=False,
-        progress=lambda *_: None,
-    )  # fmt: skip
+    dataset = generate(more, tmp_path / "d", count=4, seed=0, resume=True)
     assert dataset.categories == more.categories
     with pytest.raises(OutputError, match="holds another dataset: categories is"):
         make(tmp_path / "d", count=4, resume=True)
@@ -248,19 +243,13 @@ def test_one_sample_can_be_rendered_alone(plain):
 
 def test_another_seed_is_refused(plain):
     with pytest.raises(OutputError, match=r"holds another dataset: seed is 0, not 1\. "):
-        generate(
-            RECIPE, plain, count=4, seed=1, workers=1, resume=True, overwrite=False,
-            progress=lambda *_: None,
-        )  # fmt: skip
+        generate(RECIPE, plain, count=4, seed=1, resume=True)
 
 
 def test_other_recipe_is_refused_with_difference(plain):
     other = replace(RECIPE, render=replace(RECIPE.render, height=96))
     with pytest.raises(OutputError, match=r"recipe\.render\.height is 80, not 96"):
-        generate(
-            other, plain, count=4, seed=0, workers=1, resume=True, overwrite=False,
-            progress=lambda *_: None,
-        )  # fmt: skip
+        generate(other, plain, count=4, seed=0, resume=True)
 
 
 def test_scenes_do_not_span_shards(plain):
@@ -296,10 +285,7 @@ def test_all_channels_of_stills_pass_the_check(tmp_path):
     full = load_recipe("dice-full")
     domain = full.domain.replace_factors({"sensor/file_format": Constant("png")})
     small = replace(full, domain=domain, render=replace(full.render, width=96, height=80, views=2))
-    dataset = generate(
-        small, tmp_path / "d", count=2, seed=1, workers=1, resume=False, overwrite=False,
-        progress=lambda *_: None,
-    )  # fmt: skip
+    dataset = generate(small, tmp_path / "d", count=2, seed=1)
     assert check_dataset(tmp_path / "d").problems == ()
     for sample in dataset.samples:
         assert set(sample.channels) == set(CHANNELS) - {"coverage", "raw", *FLOW_CHANNELS}

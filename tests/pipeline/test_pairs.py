@@ -23,9 +23,8 @@ def redrawn(sim, tmp_path_factory):
 
     def made(change, count):
         return generate(
-            SMALL, tmp_path_factory.mktemp("redrawn") / "d", count=count, seed=3, workers=1,
-            resume=False, overwrite=False, progress=lambda *_: None, change=change,
-        )  # fmt: skip
+            SMALL, tmp_path_factory.mktemp("redrawn") / "d", count=count, seed=3, change=change
+        )
 
     return made
 
@@ -41,15 +40,9 @@ def test_translator_learns_camera_from_pairs(sim, redrawn, tmp_path):
     pairs = register_pairs(sim, warm)
     assert (pairs.record.pairs, pairs.record.rejected) == (20, 0)
     assert pairs.record.registered_fraction > 0.8
-    config = TranslatorConfig(
-        steps=40, batch=2, patch_px=64, width=8, blocks=1, learning_rate_generator=4e-3,
-        ema_decay=0.9,
-    )  # fmt: skip
+    config = TranslatorConfig(steps=40, batch=2, patch_px=64, width=8, blocks=1, learning_rate_generator=4e-3, ema_decay=0.9)  # fmt: skip
     certification = Certification(CertificateLimits())
-    train_network(
-        sim, warm, config, run, certification=certification, resume=False, device="cpu",
-        progress=None, paired=True,
-    )  # fmt: skip
+    train_network(sim, warm, config, run, certification=certification, resume=False, device="cpu", progress=None, paired=True)  # fmt: skip
     translator = load_transfer(run)
     errors = []
     for render, capture in zip(pairs.sim.samples, pairs.real.samples, strict=True):
@@ -59,7 +52,6 @@ def test_translator_learns_camera_from_pairs(sim, redrawn, tmp_path):
     before, after = np.mean(errors, axis=0)
     assert after < 0.7 * before
     certificate = apply_transfer(
-        run, sim, tmp_path / "adapted", certification=certification, seed=0, workers=1,
-        device="cpu", resume=False, overwrite=False, progress=lambda *_: None,
-    )  # fmt: skip
+        run, sim, tmp_path / "adapted", certification=certification, seed=0
+    )
     assert certificate.accepted_count >= 22

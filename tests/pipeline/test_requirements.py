@@ -94,10 +94,7 @@ def test_requirement_without_effect_changes_nothing():
 def test_requirement_results_are_recorded_and_counted(tmp_path):
     few, many = (0.0, 1.0), (2.0, 99.0)
     recipe = needing(crowd=Requirement((few, many), measure="objects", budget=500), warm=WARMTH)
-    dataset = generate(
-        recipe, tmp_path / "d", count=4, seed=0, workers=1, resume=False, overwrite=False,
-        progress=lambda *_: None,
-    )  # fmt: skip
+    dataset = generate(recipe, tmp_path / "d", count=4, seed=0)
     shown = {0: [], 1: []}
     for scene in read_scenes(tmp_path / "d"):
         (sample,) = [s for s in dataset.samples if s.scene_index == scene.scene_index]
@@ -214,10 +211,7 @@ def test_counterfactuals_meet_requirements():
 
 def test_rejections_are_recorded(tmp_path):
     recipe = needing(warm=WARMTH)
-    generate(
-        recipe, tmp_path / "d", count=4, seed=0, workers=1, resume=False, overwrite=False,
-        progress=lambda *_: None,
-    )  # fmt: skip
+    generate(recipe, tmp_path / "d", count=4, seed=0)
     lines = (tmp_path / "d/shards/000000/scenes.jsonl").read_text().splitlines()
     for index, line in enumerate(lines):
         expected = simulate_scene(recipe, 0, index).rejections

@@ -30,10 +30,7 @@ LIT = Intervention({"light": 1})
 
 
 def made(root, recipe=RECIPE, count=4, **options):
-    generate(
-        recipe, root, count=count, seed=3, workers=1, resume=False, overwrite=False,
-        progress=lambda *_: None, **options,
-    )  # fmt: skip
+    generate(recipe, root, count=count, seed=3, **options)
     return root
 
 
@@ -68,9 +65,14 @@ def test_copied_scenes_give_same_bytes(tmp_path, change):
 def test_scenes_without_images_give_same_bytes(tmp_path, recipe):
     told = []
     settled = simulate_scenes(
-        recipe, tmp_path / "scenes", count=18, seed=3, workers=2, resume=False, overwrite=False,
-        progress=lambda *done: told.append(done), change=LIT,
-    )  # fmt: skip
+        recipe,
+        tmp_path / "scenes",
+        count=18,
+        seed=3,
+        workers=2,
+        progress=lambda *done: told.append(done),
+        change=LIT,
+    )
     assert settled == 9
     assert (told[0], told[-1], len(told)) == ((0, 18), (18, 18), 3)
     assert not list((tmp_path / "scenes").rglob("*.jpg"))
@@ -81,9 +83,9 @@ def test_scenes_without_images_give_same_bytes(tmp_path, recipe):
 def test_scenes_without_images_can_be_extended(tmp_path, monkeypatch):
     options = {"seed": 3, "workers": 1, "overwrite": False, "progress": lambda *_: None}
     root = tmp_path / "scenes"
-    assert simulate_scenes(RECIPE, root, count=4, resume=False, **options) == 2
+    assert simulate_scenes(RECIPE, root, count=4, **options) == 2
     with pytest.raises(OutputError, match="is not empty"):
-        simulate_scenes(RECIPE, root, count=4, resume=False, **options)
+        simulate_scenes(RECIPE, root, count=4, **options)
     made_now = []
     monkeypatch.setattr("sim2cam.pipeline.generation.make_shard", made_now.append)
     monkeypatch.setattr(

@@ -33,10 +33,7 @@ from sim2cam.pipeline.translation import (
     train_network,
 )
 
-LENIENT = CertificateLimits(
-    object_shift_px=9, structure_correlation=-1, image_correlation=-1, edge_recall=0, colour_shift=9, added_structure_levels=99,
-    lost_structure_levels=99, grid_artefact_levels=99, seam_step_levels=99, clipped_fraction=1, detection_recall=0, missed_detections=99, hallucinated_detections=99,
-)  # fmt: skip
+LENIENT = CertificateLimits(object_shift_px=9, structure_correlation=-1, image_correlation=-1, edge_recall=0, colour_shift=9, added_structure_levels=99, lost_structure_levels=99, grid_artefact_levels=99, seam_step_levels=99, clipped_fraction=1, detection_recall=0, missed_detections=99, hallucinated_detections=99)  # fmt: skip
 
 
 def apply(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
@@ -49,9 +46,7 @@ def certify(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
     """Return the certificate of the adapted dataset."""
     flags = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
     certification = Certification(limits, judges)
-    return apply_transfer(
-        run, sim, root, certification=certification, seed=0, device="cpu", **flags | kwargs
-    )
+    return apply_transfer(run, sim, root, certification=certification, seed=0, **flags | kwargs)
 
 
 def contents(root):
