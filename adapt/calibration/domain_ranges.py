@@ -64,7 +64,6 @@ def make_recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
     omitted.
 
     Args:
-        fit: calibrated camera.
         width: width of the rendered images in pixels; they have the aspect ratio of the camera.
     """
     scale = width / fit.width

@@ -164,7 +164,6 @@ def measure_board_white(rgb: Rgb, detection: BoardDetection) -> Floats:
 
     Args:
         rgb: (h, w, 3) levels.
-        detection: detection of the chessboard.
     """
     columns, rows = (int(n) + 1 for n in detection.points_m[:, :2].max(axis=0))
     corners = detection.corners_px.reshape(rows, columns, 2)

@@ -79,7 +79,6 @@ def compare_statistics(
     Args:
         before, after: statistics of old and new photos; detector statistics are compared if
             ``after`` contains them.
-        rng: permutes and resamples photos.
     """
     available = (stat for stat in DETECTOR_STATISTICS if stat.name in after)
     return [

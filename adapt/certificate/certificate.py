@@ -208,9 +208,6 @@ def certify(
     """Measure a translated image and check it against limits.
 
     Args:
-        name: name of the image.
-        pair: source and translation.
-        limits: limits of the measures.
         labelled_boxes: boxes of the labelled objects; None without labels.
         verifiers: detectors by the names in ``VERIFIERS``.
         previous_frame: previous frame of the sequence, or the reason why there is none.
@@ -228,10 +225,6 @@ def certify(
 def dataset_certificate_from_json(path: Path, content: Any) -> DatasetCertificate:
     """Parse the JSON values of ``DatasetCertificate.to_json``.
 
-    Args:
-        path: file, for errors.
-        content: content of the file.
-
     Raises:
         InputError: the content is not a certificate.
     """
@@ -240,10 +233,6 @@ def dataset_certificate_from_json(path: Path, content: Any) -> DatasetCertificat
 
 def image_certificate_from_json(path: Path, content: Any) -> ImageCertificate:
     """Parse the JSON values of an image certificate, as ``asdict`` returns them.
-
-    Args:
-        path: file, for errors.
-        content: content of the line.
 
     Raises:
         InputError: the content is not a certificate.

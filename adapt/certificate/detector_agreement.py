@@ -53,7 +53,6 @@ def compare_detections(
     """Compare the detections of verifiers before and after a translation.
 
     Args:
-        verifiers: detectors by name.
         before, after: RGB (h, w, 3).
         labelled_boxes: boxes of the labelled objects; None without labels.
     """

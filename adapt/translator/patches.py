@@ -295,9 +295,7 @@ def sample_paired_batch(
     Args:
         sim, real: renders and their paired real images, in the same order.
         tile_masks: mask of registered tiles of each pair.
-        config: training configuration.
         channels: channels of the generator's buffers.
-        step: training step.
     """
     rng = derive_rng(config.seed, "translator/batch", scene_index=step)
     side = config.patch_px

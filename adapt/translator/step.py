@@ -74,9 +74,6 @@ def build_networks(
     """Build the networks at step 0 and their optimisers.
 
     Args:
-        config: training configuration.
-        buffers: input buffers of the generator.
-        device: device of the networks.
         predict_maps, lpips: as in ``TranslatorNetworks``.
     """
     generator = build_generator(config, buffers)
@@ -336,7 +333,6 @@ def nce_loss(
     """Return ``patch_nce_loss`` between renders and translations, averaged over layers.
 
     Args:
-        projector: projector of the features.
         before, after: features (n, c, h, w) of each layer, of renders and translations.
         locations: pixel indices (p,) of each layer.
     """

@@ -79,7 +79,7 @@ def _sensor_transforms() -> list[A.BasicTransform | A.BaseCompose]:
                 A.ISONoise(color_shift=(0.01, 0.04), intensity=(0.1, 0.4), p=0.5),
             ],
             p=0.35,
-        ),
+        )
     ]
 
 

@@ -94,7 +94,6 @@ def require_native_detector(detector: AnyDetector, feature: str) -> NativeDetect
     """Return the detector, or raise ``UsageError`` if it is a torchvision model.
 
     Args:
-        detector: any detector.
         feature: feature that torchvision models lack, for the message.
     """
     if isinstance(detector, TorchvisionDetector):
@@ -156,8 +155,6 @@ def save_detector(
 
     Args:
         path: the weights file; the card is written next to it.
-        tensors: state dict of the network.
-        card: card of the weights.
         feature_distribution: features of training crops, if the card has an OOD threshold.
 
     Raises:
@@ -189,7 +186,6 @@ def predict_image(
     """Predict one image of any size.
 
     Args:
-        detector: detector from ``load_detector``.
         rgb: (h, w, 3) uint8.
         score_floor: lowest score. None keeps detections from ``SCORE_FLOOR`` before calibration.
         input_scale: the only input scale. None uses that of the card, then halved ones as long as the image
@@ -320,15 +316,7 @@ def _classify_crops(
     input_scale: float,
     score_floor: float | None,
 ) -> DecodedDetections:
-    """Return the detections with categories and surfaces of the RoI classifier.
-
-    Args:
-        detector: detector from ``load_detector``.
-        rgb: the image.
-        decoded: detections at an input scale.
-        input_scale: the input scale.
-        score_floor: lowest score.
-    """
+    """Return the detections with categories and surfaces of the RoI classifier."""
     side, views = get_roi_side_px(poses=bool(detector.card.objects)), detector.card.roi_views
     boxes = decoded.boxes.numpy().astype(np.float64) / input_scale
     crops = np.stack([crop_roi(rgb, box, side, view) for view in views for box in boxes])
@@ -469,8 +457,6 @@ def detect_dataset(
     """Return the detections in each image of a dataset by sample name.
 
     Args:
-        detector: detector from ``load_detector``.
-        dataset: dataset; its labels are not used.
         score_floor, input_scale: see ``predict_image``.
         progress: called with the numbers of finished and of all images.
 

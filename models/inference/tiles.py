@@ -29,7 +29,6 @@ def compute_maps(
     processed in tiles, which saves memory and does not change the maps.
 
     Args:
-        network: the network.
         rgb: (h, w, 3) uint8.
         input_scale: scale of the image before the network.
     """
@@ -58,8 +57,6 @@ def _compute_tile_maps(
     """Return maps and features of a tile of ``TILE_PX``, clipped to the image.
 
     Args:
-        network: the network.
-        rgb: the image.
         corner: row and column of the tile's upper left pixel.
     """
     y, x = (max(start - CONTEXT_PX, 0) for start in corner)

@@ -65,7 +65,6 @@ class DetectorNetwork(nn.Module):
 
     Args:
         architecture: key of ``ARCHITECTURES``.
-        n_categories: number of categories.
         generator: random generator of the initial weights, on the CPU.
         poses: predict surface points from RoI crops.
         n_keypoints: largest number of keypoints of a category; 0 for no keypoints.
@@ -152,7 +151,6 @@ class DetectorNetwork(nn.Module):
         """Return the output maps for features.
 
         Args:
-            features: features of images.
             cells: number of valid rows and columns, from the first ones. Categories and keypoints are then
                 computed only at peaks in these cells, which is several times cheaper; other cells of these maps
                 are undefined. None for all cells.
@@ -255,7 +253,6 @@ def _apply_head(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> 
     """Apply a head of a 3x3 and 1x1 convolutions, everywhere or only at peaks (0 elsewhere).
 
     Args:
-        head: the layers.
         features: features (n, c, h, w).
         peaks: mask (n, rows, columns) of the first rows and columns; None for all cells.
     """

@@ -69,11 +69,7 @@ class TorchvisionOutputs:
 
 
 class TorchvisionNetwork(nn.Module, ABC):
-    """Interface of torchvision models.
-
-    Args:
-        model: model from torchvision.
-    """
+    """Interface of torchvision models."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -111,7 +107,6 @@ class TorchvisionObjectNetwork(TorchvisionNetwork):
     than in images. Models with a fixed square input (SSD) process images in tiles of the crop size.
 
     Args:
-        model: model from torchvision.
         crop_px: side of the training crops.
     """
 
@@ -169,11 +164,7 @@ class TorchvisionObjectNetwork(TorchvisionNetwork):
 
 
 class TorchvisionSegmentationNetwork(TorchvisionNetwork):
-    """Segmentation model; connected regions of a category count as objects.
-
-    Args:
-        model: model from torchvision.
-    """
+    """Segmentation model; connected regions of a category count as objects."""
 
     mean: Tensor
     std: Tensor

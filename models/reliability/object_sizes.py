@@ -69,7 +69,6 @@ def compute_box_size_range(
     detector learns the size of the parts of truncated objects.
 
     Args:
-        datasets: labelled datasets and their weights.
         config: crop scales and smallest visible fraction.
     """
     sides: list[float] = []

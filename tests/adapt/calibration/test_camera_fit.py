@@ -331,10 +331,7 @@ def test_the_last_camera_counts_whole(tmp_path):
 
 
 def test_what_a_camera_measured_is_not_done_twice(tmp_path):
-    told = (
-        *fit().estimates,
-        ParameterEstimate("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3),
-    )
+    told = (*fit().estimates, ParameterEstimate("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3))
     write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), estimates=told))
     path = tmp_path / "mine.toml"
     path.write_text('base = "dice-camera"\nname = "mine"\ncamera = "camera.json"\n')
@@ -759,10 +756,7 @@ def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos
         assert (
             found.get_estimate(f"sensor.{name}").value,
             found.get_estimate(f"sensor.{name}").note,
-        ) == (
-            None,
-            few,
-        )
+        ) == (None, few)
     assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 

@@ -117,8 +117,7 @@ def test_keypoints_under_pieces_are_not_seen(make_dataset, pictures, monkeypatch
         Keypoint("far", (-20.0, 500.0), 1),
     )
     sample = replace(
-        data.samples[0],
-        objects=(replace(first, keypoints=points), replace(second, keypoints=())),
+        data.samples[0], objects=(replace(first, keypoints=points), replace(second, keypoints=()))
     )
     names = dict.fromkeys(data.categories, ("left", "right", "far"))
     picture = read_annotated_image(sample, data.categories, Tasks(cutouts=True, keypoints=names))
