@@ -76,22 +76,8 @@ CAMERA_STATISTICS = (
 )  # fmt: skip
 """Statistics of the photos themselves."""
 
-OOD_STATISTIC = CameraStatistic(
-    "detector.ood_score",
-    "OOD score of the detector",
-    "of its threshold",
-    0.02,
-    _SAME_SUBJECT,
-    is_scene_dependent=True,
-)
-CONFIDENCE_STATISTIC = CameraStatistic(
-    "detector.confidence",
-    "mean confidence of the detector",
-    "of 1",
-    0.02,
-    _SAME_SUBJECT,
-    is_scene_dependent=True,
-)
+OOD_STATISTIC = CameraStatistic("detector.ood_score", "OOD score of the detector", "of its threshold", 0.02, _SAME_SUBJECT, is_scene_dependent=True)  # fmt: skip
+CONFIDENCE_STATISTIC = CameraStatistic("detector.confidence", "mean confidence of the detector", "of 1", 0.02, _SAME_SUBJECT, is_scene_dependent=True)  # fmt: skip
 DETECTOR_STATISTICS = (OOD_STATISTIC, CONFIDENCE_STATISTIC)
 """Statistics of the responses of a monitor detector."""
 

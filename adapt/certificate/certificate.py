@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -222,22 +223,24 @@ def certify(
     return ImageCertificate(name, {measure: checks[measure] for measure in MEASURES}, agreements)
 
 
-def dataset_certificate_from_json(path: Path, content: Any) -> DatasetCertificate:
-    """Parse the JSON values of ``DatasetCertificate.to_json``.
+def certificate_from_json(path: Path, content: Any, certificate_type: type[T]) -> T:
+    """Parse the JSON values of an image or dataset certificate.
 
     Raises:
         InputError: the content is not a certificate.
     """
-    return _validate(_DATASET_ADAPTER, path, content)
+    try:
+        return _make_adapter(certificate_type).validate_python(content)
+    except ValidationError as error:
+        raise InputError(
+            path,
+            f"not a certificate: {format_validation_error(error)}. Translate the images again.",
+        ) from error
 
 
-def image_certificate_from_json(path: Path, content: Any) -> ImageCertificate:
-    """Parse the JSON values of an image certificate, as ``asdict`` returns them.
-
-    Raises:
-        InputError: the content is not a certificate.
-    """
-    return _validate(_IMAGE_ADAPTER, path, content)
+@cache
+def _make_adapter(certificate_type: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(certificate_type)
 
 
 def is_lower_bound(measure: str) -> bool:
@@ -371,17 +374,3 @@ def _check_limit(measure: str, value: float, limits: CertificateLimits) -> Limit
 
 def _skip_check(reason: str) -> LimitCheck:
     return LimitCheck(None, "not measured", reason)
-
-
-def _validate(adapter: TypeAdapter[T], path: Path, content: Any) -> T:
-    try:
-        return adapter.validate_python(content)
-    except ValidationError as error:
-        raise InputError(
-            path,
-            f"not a certificate: {format_validation_error(error)}. Translate the images again.",
-        ) from error
-
-
-_DATASET_ADAPTER: TypeAdapter[DatasetCertificate] = TypeAdapter(DatasetCertificate)
-_IMAGE_ADAPTER: TypeAdapter[ImageCertificate] = TypeAdapter(ImageCertificate)

@@ -202,18 +202,6 @@ def update_generator(
     config: TranslatorConfig,
 ) -> dict[str, Tensor]:
     """Update the generator on the weighted sum of its losses."""
-    weights = {
-        "adversarial": config.adversarial_weight,
-        "identity": config.identity_weight,
-        "structure": config.structure_weight,
-        "structure_residual": config.structure_residual_weight,
-        "range": config.range_weight,
-        "paired": config.paired_weight,
-        "perception": config.perception_weight,
-        "nce": config.nce_weight,
-        "flow": config.flow_weight,
-        "lpips": config.lpips_weight,
-    }
     metrics = []
     networks.generator_optimiser.zero_grad(set_to_none=True)
     for fake, part, loss_weights in zip(
@@ -223,7 +211,9 @@ def update_generator(
             name: loss_weights.get(name, 1 / len(micro_batches)) * loss
             for name, loss in compute_generator_losses(networks, fake, part).items()
         }
-        total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
+        total = torch.stack(
+            [getattr(config, f"{name}_weight") * loss for name, loss in losses.items()]
+        ).sum()
         total.backward()  # type: ignore[no-untyped-call]
         change = (fake.rgb - part.sim.rgb).abs().mean() / len(micro_batches)
         scalars = losses | {"generator": total, "mean_change": change}

@@ -11,8 +11,8 @@ from sim2cam.adapt.certificate.certificate import (
     DatasetCertificate,
     ImageCertificate,
     LimitCheck,
+    certificate_from_json,
     certify,
-    dataset_certificate_from_json,
     estimate_proportion,
     get_limit,
 )
@@ -207,7 +207,9 @@ def test_a_set_fails_when_a_judge_finds_too_few_again():
 def test_a_certificate_survives_the_disk():
     certificate = replace(of_set(4, 1), verifiers={"verifier": "ab"})
     text = json.dumps(certificate.to_json())
-    assert dataset_certificate_from_json(Path("c.json"), json.loads(text)) == certificate
+    assert (
+        certificate_from_json(Path("c.json"), json.loads(text), DatasetCertificate) == certificate
+    )
     assert json.loads(text)["rejection_rate"]["value"] == 0.25
 
 
@@ -218,7 +220,7 @@ def test_what_is_no_certificate_is_refused(content):
     with pytest.raises(
         InputError, match=r"^c\.json: not a certificate: .* Translate the images again\.$"
     ):
-        dataset_certificate_from_json(Path("c.json"), content)
+        certificate_from_json(Path("c.json"), content, DatasetCertificate)
 
 
 def test_judges_share_their_limits():
