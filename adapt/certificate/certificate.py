@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -230,17 +229,18 @@ def certificate_from_json(path: Path, content: Any, certificate_type: type[T]) -
         InputError: the content is not a certificate.
     """
     try:
-        return _make_adapter(certificate_type).validate_python(content)
+        parsed: T = _ADAPTERS[certificate_type].validate_python(content)
     except ValidationError as error:
         raise InputError(
             path,
             f"not a certificate: {format_validation_error(error)}. Translate the images again.",
         ) from error
+    return parsed
 
 
-@cache
-def _make_adapter(certificate_type: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(certificate_type)
+_ADAPTERS: Mapping[type[Any], TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (ImageCertificate, DatasetCertificate)
+}
 
 
 def is_lower_bound(measure: str) -> bool:

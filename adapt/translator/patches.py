@@ -134,7 +134,9 @@ def _map_arrays(value: Part, function: Callable[[Any], Any]) -> Part:
     if isinstance(value, tuple):
         changed = tuple(_map_arrays(part, function) for part in value)
     elif is_dataclass(value):
-        changed = type(value)(*(_map_arrays(part, function) for part in vars(value).values()))
+        changed = cast("Any", type(value))(
+            *(_map_arrays(part, function) for part in vars(value).values())
+        )
     elif value is not None:
         changed = function(value)
     return cast("Part", changed)
