@@ -214,7 +214,7 @@ def _find_previous_frame(
 def _encode_translation(
     path: Path, before: NDArray[np.uint8], translated: NDArray[np.uint8]
 ) -> bytes:
-    """Encode a translation with the channels and bit depth of the source file."""
+    """Encode a translation (h, w, 3) with the channels and bit depth of the source file."""
     is_grey = read_header(path).is_grey
     if is_grey:
         translated = np.repeat(
