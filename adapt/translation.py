@@ -112,11 +112,8 @@ def translate_samples(
     compared with the frame before it.
 
     Args:
-        transfer: the translator.
         indexed_samples: samples in the order of their indices.
-        seed: seed of the random stream.
         stream_path: path of the random stream, as in ``derive_rng``.
-        verification: limits and verifiers.
 
     Raises:
         InputError: a file of a sample is missing or broken.
@@ -147,11 +144,6 @@ def translate_sample(
     its colours. A single-channel image stays so and takes the luma of the translation.
 
     Args:
-        transfer: the translator.
-        sample: a render or a photo.
-        name: name of the image in its certificate.
-        rng: random stream of the transfer.
-        verification: limits and verifiers.
         previous_frame: previous frame of the sequence, as in ``certify``.
 
     Raises:
@@ -200,7 +192,6 @@ def _find_previous_frame(
     """Return the previous frame of a sequence, or the reason why there is none.
 
     Args:
-        sample: the current frame.
         previous: the previous sample of the dataset, with its translation.
 
     Raises:
@@ -223,13 +214,7 @@ def _find_previous_frame(
 def _encode_translation(
     path: Path, before: NDArray[np.uint8], translated: NDArray[np.uint8]
 ) -> bytes:
-    """Encode a translation with the channels and bit depth of the source file.
-
-    Args:
-        path: source file.
-        before: source image (h, w, 3).
-        translated: translated image (h, w, 3).
-    """
+    """Encode a translation (h, w, 3) with the channels and bit depth of the source file."""
     is_grey = read_header(path).is_grey
     if is_grey:
         translated = np.repeat(

@@ -189,10 +189,6 @@ class DetectorCard:
 def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
     """Parse and check the card in a JSON file.
 
-    Args:
-        path: the file, for error messages.
-        card: its content.
-
     Raises:
         CheckpointError: if it is not a detector's card, is of an earlier version, lacks a key or has one of the
             wrong type, names an unknown architecture, or has an invalid calibration or objects or keypoints of

@@ -48,7 +48,6 @@ def detect_board(photo: str, grey: Grey, board: Board | None) -> BoardDetection 
     """Detect a calibration board in a photo.
 
     Args:
-        photo: name of the photo.
         grey: (h, w) levels.
         board: marker board; None for a chessboard of any size or a part of one.
 

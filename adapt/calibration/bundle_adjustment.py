@@ -103,7 +103,6 @@ def fit_bundle(
     Args:
         detections: at least two boards.
         image_size: width and height of the photos, pixels.
-        model: lens model.
         initial: fit of a simpler model to the same detections; default: from homographies.
 
     Raises:

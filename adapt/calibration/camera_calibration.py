@@ -136,7 +136,6 @@ def calibrate(
     Args:
         path: folder of photos, one photo, or real images as ``read_real_images`` accepts them.
         board: marker board in some of the photos; chessboards are detected without it.
-        rng: resamples photos and samples cameras.
         progress: called with the number of finished photos and of all photos.
         monitor: detector whose responses are recorded for drift detection; default none.
 
@@ -151,8 +150,6 @@ def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator)
 
     Args:
         files: photos, in which chessboards are detected.
-        path: their source, for error messages.
-        rng: resamples photos and samples cameras.
 
     Raises:
         InputError: if no photo is usable.
@@ -443,10 +440,7 @@ def _estimate_noise_and_sharpness(
     """Return estimates of noise, filters and sharpness, and samples of sensors that fit.
 
     Args:
-        photos: measurements of the photos.
-        quality, subsampling: JPEG encoding of the files.
         white_gains: gains of red and blue, which relate noise ratios to channel responses.
-        rng: samples sensors and resamples photos.
     """
     names = (*FITTED_PARAMETERS, *FITTED_COLOR_PARAMETERS)
     if len(photos) < MIN_CALIBRATION_PHOTOS:

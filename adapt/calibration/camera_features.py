@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,21 +77,14 @@ CAMERA_STATISTICS = (
 )  # fmt: skip
 """Statistics of the photos themselves."""
 
-OOD_STATISTIC = CameraStatistic(
-    "detector.ood_score",
-    "OOD score of the detector",
-    "of its threshold",
-    0.02,
-    _SAME_SUBJECT,
-    is_scene_dependent=True,
+_make_detector_statistic = partial(
+    CameraStatistic, min_shift=0.02, subject=_SAME_SUBJECT, is_scene_dependent=True
 )
-CONFIDENCE_STATISTIC = CameraStatistic(
-    "detector.confidence",
-    "mean confidence of the detector",
-    "of 1",
-    0.02,
-    _SAME_SUBJECT,
-    is_scene_dependent=True,
+OOD_STATISTIC = _make_detector_statistic(
+    "detector.ood_score", "OOD score of the detector", "of its threshold"
+)
+CONFIDENCE_STATISTIC = _make_detector_statistic(
+    "detector.confidence", "mean confidence of the detector", "of 1"
 )
 DETECTOR_STATISTICS = (OOD_STATISTIC, CONFIDENCE_STATISTIC)
 """Statistics of the responses of a monitor detector."""

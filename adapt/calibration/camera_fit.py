@@ -224,8 +224,7 @@ def read_camera(path: Path) -> CameraFit:
     version = values.pop("version", None) if isinstance(values, dict) else None
     if version != VERSION:
         raise InputError(
-            path,
-            f"not a camera file of version {VERSION} (found {version!r}). Calibrate again.",
+            path, f"not a camera file of version {VERSION} (found {version!r}). Calibrate again."
         )
     try:
         return _ADAPTER.validate_python(values)

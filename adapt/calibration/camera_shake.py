@@ -24,8 +24,6 @@ def sample_shake_px(anisotropies: Floats, rng: np.random.Generator, count: int) 
 
     Args:
         anisotropies: (photos, 2) results of ``edges.estimate_blur_anisotropy``, all finite.
-        rng: resamples photos.
-        count: number of samples.
     """
     # resamples of n photos would underestimate the spread of means by sqrt((n - 1) / n)
     picks = rng.integers(len(anisotropies), size=(count, max(len(anisotropies) - 1, 1)))

@@ -44,10 +44,6 @@ class DetectorMonitor:
     ) -> dict[str, StatisticRows]:
         """Return the detector statistics of photos by name.
 
-        Args:
-            photos: measured photos.
-            captures: their photo files, among others.
-
         Raises:
             InputError: if a photo cannot be read.
         """

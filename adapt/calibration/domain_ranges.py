@@ -64,7 +64,6 @@ def make_recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
     omitted.
 
     Args:
-        fit: calibrated camera.
         width: width of the rendered images in pixels; they have the aspect ratio of the camera.
     """
     scale = width / fit.width
@@ -122,14 +121,12 @@ def _make_column(table: str, values: list[float]) -> dict[str, Any]:
 
 
 def _add_variation(distribution: dict[str, Any], std: float) -> dict[str, Any]:
-    variation = {
-        "kind": "normal",
-        "mean": 0.0,
-        "std": std,
-        "low": -_TRUNCATION_STDS * std,
-        "high": _TRUNCATION_STDS * std,
-    }
-    return {"kind": "sum", "of": [distribution, variation]}
+    return {"kind": "sum", "of": [distribution, _make_zero_mean_normal(std)]}
+
+
+def _make_zero_mean_normal(std: float) -> dict[str, Any]:
+    bound = _TRUNCATION_STDS * std
+    return {"kind": "normal", "mean": 0.0, "std": std, "low": -bound, "high": bound}
 
 
 def _make_distribution(estimate: ParameterEstimate, factor: str) -> dict[str, Any]:
@@ -157,14 +154,7 @@ def _make_motion_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
         return {}
     if spin.ci95 is None or spin.ci95[0] <= 0:
         return {}
-    readout, std = fit.get_estimate("shutter.readout_s"), spin.value
-    spin_distribution = {
-        "kind": "normal",
-        "mean": 0.0,
-        "std": std,
-        "low": -_TRUNCATION_STDS * std,
-        "high": _TRUNCATION_STDS * std,
-    }
+    readout = fit.get_estimate("shutter.readout_s")
     names = ("right_m_s", "down_m_s", "forward_m_s", "roll_rad_s")
     return {
         "shutter": {
@@ -174,7 +164,7 @@ def _make_motion_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
             else _make_distribution(readout, "readout_s"),
         },
         "motion": dict.fromkeys(names, _ZERO)
-        | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), spin_distribution),
+        | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), _make_zero_mean_normal(spin.value)),
     }
 
 

@@ -90,10 +90,8 @@ def detect_drift(
     """Compare new photos with a calibrated camera.
 
     Args:
-        fit: calibrated camera.
         path: new photos: a folder, one photo, or real images as ``read_real_images`` accepts them.
         board: marker board in some of the photos; chessboards are detected without it.
-        rng: permutes and resamples photos.
         progress: called with the number of finished photos and of all photos.
         monitor: detector whose responses are compared too; default none.
 
@@ -148,10 +146,7 @@ def compare_photos(
     """Compare new photos of one size with a calibrated camera; see ``detect_drift``.
 
     Args:
-        fit: calibrated camera.
-        photos: new photos.
         image_size: width and height of the photos, pixels.
-        rng: permutes and resamples photos.
         detector_statistics: statistics of a detector on the photos, by name.
     """
     has_other_size = sorted(image_size) != sorted((fit.width, fit.height))
@@ -184,10 +179,7 @@ def compare_lens(
     """Compare the lens by Hotelling's T-squared test.
 
     Args:
-        fit: calibrated camera.
-        detections: boards in the new photos.
         image_size: width and height of the photos, pixels.
-        rng: samples lenses for the interval.
     """
     counts = (fit.boards - len(fit.rotated_boards), len(detections))
     blank = ParameterShift(

@@ -65,7 +65,6 @@ def find_edges(grey: NDArray[np.uint8], max_edges: int = MAX_EDGES) -> list[Edge
 
     Args:
         grey: (h, w) levels.
-        max_edges: maximum number of edges.
     """
     levels = grey.astype(np.float32)
     dx, dy = (cv2.Scharr(levels, cv2.CV_32F, *order) / 32 for order in ((1, 0), (0, 1)))
@@ -93,9 +92,6 @@ def find_edges(grey: NDArray[np.uint8], max_edges: int = MAX_EDGES) -> list[Edge
 
 def fit_edges(edges: Sequence[EdgeProfile]) -> Floats:
     """Fit the edge model to profiles; return blur (pixels), sharpening and normal angle (radians).
-
-    Args:
-        edges: edge profiles.
 
     Returns:
         (n, 3) parameters; without edges that the model does not fit.

@@ -35,9 +35,7 @@ def estimate_parameter(
     With fewer than ``_MIN_BOOTSTRAP_PHOTOS`` photos the interval is Student's t of the mean.
 
     Args:
-        name: name of the parameter.
         values: value of each photo; NaN where unknown.
-        rng: resamples the photos.
         factor_samples: samples (``MONTE_CARLO_SAMPLES``,) of a factor on the values; default 1.
         missing_note: note of the estimate if no photo has a value.
         scaled_values: part of each value that the factor multiplies; default: all of it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import cv2
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.ndimage import gaussian_filter
 
 from sim2cam.adapt.calibration.board_corners import BoardDetection
 from sim2cam.adapt.calibration.linearization import MIDDLE_GREY, decode_levels
+from sim2cam.adapt.calibration.noise import split_tiles
 from sim2cam.render.sensor.auto_exposure import choose_settings
 from sim2cam.scene.sensor import Automatics
 
@@ -127,18 +127,13 @@ def estimate_lateral_color(rgb: Rgb) -> Floats:
         for order in ((1, 0), (0, 1))
     )
     radial = dx * (x - (width - 1) / 2) + dy * (y - (height - 1) / 2)
-    rows, columns = height // _FRINGE_TILE_PX, width // _FRINGE_TILE_PX
-    if not rows * columns:
+    if min(height, width) < _FRINGE_TILE_PX:
         return np.full(2, np.nan)
-
-    def split_tiles(plane: NDArray[Any]) -> Floats:
-        cropped = plane[: rows * _FRINGE_TILE_PX, : columns * _FRINGE_TILE_PX]
-        tiles = cropped.reshape(rows, _FRINGE_TILE_PX, columns, _FRINGE_TILE_PX).swapaxes(1, 2)
-        flat = tiles.reshape(rows * columns, -1)
-        return np.asarray(flat - flat.mean(axis=1, keepdims=True))
-
-    red, green, blue = (split_tiles(smooth[..., i]) for i in range(3))
-    radial_tiles = split_tiles(radial)
+    red, green, blue, radial_tiles = (
+        tiles - tiles.mean(axis=1, keepdims=True)
+        for plane in (*smooth.transpose(2, 0, 1), radial)
+        for tiles in (split_tiles(plane, _FRINGE_TILE_PX).reshape(-1, _FRINGE_TILE_PX**2),)
+    )
     is_clear = (green.std(axis=1) > _MIN_CONTRAST) & (radial_tiles.std(axis=1) > 1e-6)
     if is_clear.sum() < _MIN_TILES:
         return np.full(2, np.nan)
@@ -164,7 +159,6 @@ def measure_board_white(rgb: Rgb, detection: BoardDetection) -> Floats:
 
     Args:
         rgb: (h, w, 3) levels.
-        detection: detection of the chessboard.
     """
     columns, rows = (int(n) + 1 for n in detection.points_m[:, :2].max(axis=0))
     corners = detection.corners_px.reshape(rows, columns, 2)

@@ -6,7 +6,6 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from scipy.fft import dctn
 from scipy.ndimage import maximum_filter
 
 from sim2cam import images
+from sim2cam.adapt.calibration.noise import split_tiles
 from sim2cam.images import ImageHeader
 from sim2cam.scene.sensor import Subsampling
 
@@ -88,8 +88,8 @@ def estimate_jpeg_encoding(rgb: NDArray[np.uint8]) -> JpegEncoding | None:
     """
     window = rgb[:_WINDOW_PX, :_WINDOW_PX].astype(np.float64)
     is_clipped = np.asarray(((window <= 0) | (window >= 255)).any(axis=2))
-    blocks = _split_blocks(window @ np.array(images.LUMA_WEIGHTS))[
-        ~_split_blocks(is_clipped).any(axis=(1, 2))
+    blocks = split_tiles(window @ np.array(images.LUMA_WEIGHTS), _BLOCK_PX)[
+        ~split_tiles(is_clipped, _BLOCK_PX).any(axis=(1, 2))
     ]
     coefficients = dctn(blocks, axes=(1, 2), norm="ortho").reshape(-1, _BLOCK_PX**2)[:, 1:].T
     steps = np.array([_estimate_step(values) for values in coefficients])
@@ -162,13 +162,6 @@ def _compute_likelihood_gain(coefficients: Floats, step: float) -> float:
         step / _ROUNDING_STD / np.sqrt(2 * np.pi) * np.exp(-(deviations**2) / 2) * (multiples != 0)
     )
     return float(np.log(_OUTLIER_SHARE + (1 - _OUTLIER_SHARE) * density).sum())
-
-
-def _split_blocks(plane: NDArray[Any]) -> NDArray[Any]:
-    """Return the full blocks (n, 8, 8) of a plane (h, w)."""
-    rows, columns = (side // _BLOCK_PX for side in plane.shape)
-    cropped = plane[: rows * _BLOCK_PX, : columns * _BLOCK_PX]
-    return cropped.reshape(rows, _BLOCK_PX, columns, _BLOCK_PX).swapaxes(1, 2).reshape(-1, 8, 8)
 
 
 @cache

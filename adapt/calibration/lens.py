@@ -35,10 +35,7 @@ _PARENT_MODELS: dict[str, str | None] = {
     "pinhole": None,
     "kannala_brandt": "pinhole",
     "brown_conrady": "pinhole",
-} | {
-    "rational": "brown_conrady",
-    "thin_prism": "rational",
-}
+} | {"rational": "brown_conrady", "thin_prism": "rational"}
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,6 @@ class FittedLens:
         """Sample a lens from the covariance that covers the whole image.
 
         Args:
-            rng: samples the parameters.
             image_size: width and height, pixels.
         """
         for _ in range(_MAX_SAMPLING_ATTEMPTS):
@@ -142,7 +138,6 @@ def fit_lens(
     Args:
         detections: at least ``MIN_BOARD_PHOTOS`` boards.
         image_size: width and height of the photos, pixels.
-        rng: assigns photos to cross-validation folds.
 
     Raises:
         LensError: if no lens fits.
@@ -204,7 +199,6 @@ def refit_lens(
     """Fit the same lens model to other photos of a board.
 
     Args:
-        lens: lens with the model.
         detections: at least ``MIN_BOARD_PHOTOS`` boards.
         image_size: width and height of the photos, pixels.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 LEVEL_BINS = np.linspace(24, 216, 9)
 """Edges of the level bins; beyond them noise is clipped."""
@@ -56,19 +58,20 @@ def extract_flat_tiles(rgb: NDArray[np.uint8], *, is_color: bool = True) -> Flat
         rgb: (h, w, 3) levels.
         is_color: whether the file stores colour.
     """
-    colors = _split_tiles(rgb)
-    tiles = colors.mean(axis=-1, dtype=np.float32)
-    level = tiles.mean(axis=(1, 2))
+    tiles = split_tiles(rgb, _TILE_PX)
+    colors = tiles[:: max(1, -(-len(tiles) // _MAX_TILES))]
+    means = colors.mean(axis=-1, dtype=np.float32)
+    level = means.mean(axis=(1, 2))
     unclipped = np.flatnonzero(
         (colors.min(axis=(1, 2, 3)) > 0) & (colors.max(axis=(1, 2, 3)) < _CLIPPED_LEVEL)
     )
-    tiles, bins = tiles[unclipped], np.digitize(level[unclipped], LEVEL_BINS) - 1
-    coarse = _compute_coarse_variance(tiles)
+    means, bins = means[unclipped], np.digitize(level[unclipped], LEVEL_BINS) - 1
+    coarse = _compute_coarse_variance(means)
     by_bin = [np.flatnonzero(bins == number) for number in range(len(LEVEL_BINS) - 1)]
     selected = np.concatenate(
         [_subsample_evenly(indices[_select_flat(coarse[indices])]) for indices in by_bin]
     )
-    fine = np.stack([_compute_semivariance(tiles[selected], *lag) for lag in LAGS], axis=1)
+    fine = np.stack([_compute_semivariance(means[selected], *lag) for lag in LAGS], axis=1)
     color = _compute_color_semivariance(colors[unclipped[selected]])
     return FlatTiles(bins[selected], coarse[selected], fine, color if is_color else color * np.nan)
 
@@ -124,14 +127,12 @@ def _subsample_evenly(tiles: NDArray[np.intp]) -> NDArray[np.intp]:
     ]
 
 
-def _split_tiles(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return square tiles (n, side, side, 3), evenly spread over the photo."""
-    rows, columns = (n // _TILE_PX for n in rgb.shape[:2])
-    cropped = rgb[: rows * _TILE_PX, : columns * _TILE_PX].reshape(
-        rows, _TILE_PX, columns, _TILE_PX, 3
-    )
-    tiles = cropped.swapaxes(1, 2).reshape(-1, _TILE_PX, _TILE_PX, 3)
-    return tiles[:: max(1, -(-len(tiles) // _MAX_TILES))]
+def split_tiles(image: NDArray[Scalar], side: int) -> NDArray[Scalar]:
+    """Return the full square tiles (n, side, side, ...) of an image (h, w, ...) in row order."""
+    rows, columns = (n // side for n in image.shape[:2])
+    cropped = image[: rows * side, : columns * side]
+    tiles = cropped.reshape(rows, side, columns, side, *image.shape[2:]).swapaxes(1, 2)
+    return tiles.reshape(-1, side, side, *image.shape[2:])
 
 
 def _compute_coarse_variance(tiles: Singles) -> Singles:

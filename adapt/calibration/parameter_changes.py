@@ -79,7 +79,6 @@ def compare_statistics(
     Args:
         before, after: statistics of old and new photos; detector statistics are compared if
             ``after`` contains them.
-        rng: permutes and resamples photos.
     """
     available = (stat for stat in DETECTOR_STATISTICS if stat.name in after)
     return [
@@ -206,23 +205,11 @@ def _mark_undetermined(shift: ParameterShift, significance: float) -> ParameterS
     old, new = shift.photo_counts
     all_statistics = (*CAMERA_STATISTICS, *DETECTOR_STATISTICS)
     statistic = next((stat for stat in all_statistics if stat.name == shift.name), None)
-    if statistic is None:
-        return replace(shift, status="undetermined", shift=None, ci95=None, p_value=None)
-    enough = [
-        n
-        for n in range(_MIN_PHOTOS, _MAX_REQUESTED_PHOTOS)
-        if old and _compute_min_p_value(old, n) <= significance
-    ]
-    counts = f"{old} usable photos before, {new} now"
-    if not enough:
-        note = f"{counts}. Calibrate again, with photos of {statistic.subject}."
-    else:
-        note = f"{counts}; {enough[0]} are required. Take photos of {statistic.subject}."
-    return ParameterShift(
-        shift.name,
-        shift.description,
-        "undetermined",
-        unit=shift.unit,
-        photo_counts=shift.photo_counts,
-        note=note,
-    )
+    note = shift.note
+    if statistic is not None:
+        candidates = range(_MIN_PHOTOS, _MAX_REQUESTED_PHOTOS) if old else ()
+        enough = (n for n in candidates if _compute_min_p_value(old, n) <= significance)
+        least = next(enough, None)
+        advice = f"; {least} are required. Take" if least else ". Calibrate again, with"
+        note = f"{old} usable photos before, {new} now{advice} photos of {statistic.subject}."
+    return replace(shift, status="undetermined", shift=None, ci95=None, p_value=None, note=note)

@@ -150,10 +150,6 @@ def list_photo_files(path: Path) -> tuple[list[PhotoFile], dict[str, str]]:
 def open_photo_files(files: Iterable[Path], path: Path) -> tuple[list[PhotoFile], dict[str, str]]:
     """Return the usable photos of given files, and reasons for excluded files.
 
-    Args:
-        files: photo files.
-        path: their source, for error messages.
-
     Raises:
         InputError: if no file is usable.
     """
@@ -232,8 +228,6 @@ def measure_photos(
     """Measure photos of one camera, and return reasons for excluded photos.
 
     Args:
-        captures: photo files of one camera.
-        board: marker board; None for chessboards.
         progress: called with the number of finished photos and of all photos.
     """
     photos: list[PhotoMeasurements] = []
@@ -281,8 +275,6 @@ def measure_one_camera(
     """Measure the photos of the camera with most photos.
 
     Args:
-        captures: photo files of any cameras.
-        board: marker board; None for chessboards.
         progress: called with the number of finished photos and of all photos.
         preferred_camera: name of a camera to use first if present.
 
@@ -320,7 +312,6 @@ def select_common_size(
     """Return the most frequent width and height of photos with one orientation.
 
     Args:
-        photos: photos of one camera.
         orientation: EXIF orientation; all photos count if it is None or if no photo has it.
     """
     candidates = [p for p in photos if p.header.orientation == orientation] or photos
@@ -363,9 +354,6 @@ def measure_photo(
     """Measure one image (h, w, 3).
 
     Args:
-        rgb: pixels.
-        header: header of the file.
-        name: name of the photo.
         detection: board in the photo; None without one.
     """
     unknown = np.full(2, np.nan)

@@ -100,13 +100,7 @@ def fit_sensor(
     subsampling: Subsampling,
     rng: np.random.Generator,
 ) -> SensorFit:
-    """Estimate the sensor from the features of photos.
-
-    Args:
-        features: features of each photo.
-        jpeg_quality, subsampling: JPEG encoding of the files.
-        rng: samples sensors and resamples photos.
-    """
+    """Estimate the sensor from the features of photos."""
     observed, tolerances = _summarize_features(features, rng)
     known = np.isfinite(observed)
     if not known.any():
@@ -200,8 +194,6 @@ def _fit_color(
         photo_tiles: flat tiles of each photo.
         grey_unit_values: (m, p) unit values in ``PRIOR_RANGES`` of sensors that match the
             luminance.
-        base_sensor: sensor with all other parameters.
-        rng: samples sensors and resamples photos.
 
     Returns:
         Result in ``COLOR_PRIOR_RANGES``, None for photos without colour noise; and unit values (n,
@@ -300,9 +292,7 @@ def _run_abc(
 
     Args:
         compute_errors: function from unit values (n, count) to standardized errors (n, features).
-        dimensions: number of parameters.
         weights: (features,) weights of the squared errors that rank the nearest samples.
-        rng: samples unit values.
     """
     first = qmc.Sobol(dimensions, rng=rng).random(_SAMPLES_PER_ROUND[0])
     first_errors = compute_errors(first)

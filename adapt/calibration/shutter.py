@@ -55,10 +55,8 @@ def estimate_shutter(
     """Estimate exposure time, readout time and angular velocity of the camera.
 
     Args:
-        photos: measurements of the selected photos.
         captures: all photo files of the camera, with exposure times in their EXIF data.
         lens: lens of the camera; None if unknown.
-        rng: resamples photos.
     """
     exif_times = [capture.header.exif.get("ExposureTime") for capture in captures]
     times = [t for t in exif_times if isinstance(t, float) and 0 < t < _MAX_EXPOSURE_S]

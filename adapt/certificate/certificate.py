@@ -208,9 +208,6 @@ def certify(
     """Measure a translated image and check it against limits.
 
     Args:
-        name: name of the image.
-        pair: source and translation.
-        limits: limits of the measures.
         labelled_boxes: boxes of the labelled objects; None without labels.
         verifiers: detectors by the names in ``VERIFIERS``.
         previous_frame: previous frame of the sequence, or the reason why there is none.
@@ -225,30 +222,25 @@ def certify(
     return ImageCertificate(name, {measure: checks[measure] for measure in MEASURES}, agreements)
 
 
-def dataset_certificate_from_json(path: Path, content: Any) -> DatasetCertificate:
-    """Parse the JSON values of ``DatasetCertificate.to_json``.
-
-    Args:
-        path: file, for errors.
-        content: content of the file.
+def certificate_from_json(path: Path, content: Any, certificate_type: type[T]) -> T:
+    """Parse the JSON values of an image or dataset certificate.
 
     Raises:
         InputError: the content is not a certificate.
     """
-    return _validate(_DATASET_ADAPTER, path, content)
+    try:
+        parsed: T = _ADAPTERS[certificate_type].validate_python(content)
+    except ValidationError as error:
+        raise InputError(
+            path,
+            f"not a certificate: {format_validation_error(error)}. Translate the images again.",
+        ) from error
+    return parsed
 
 
-def image_certificate_from_json(path: Path, content: Any) -> ImageCertificate:
-    """Parse the JSON values of an image certificate, as ``asdict`` returns them.
-
-    Args:
-        path: file, for errors.
-        content: content of the line.
-
-    Raises:
-        InputError: the content is not a certificate.
-    """
-    return _validate(_IMAGE_ADAPTER, path, content)
+_ADAPTERS: Mapping[type[Any], TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (ImageCertificate, DatasetCertificate)
+}
 
 
 def is_lower_bound(measure: str) -> bool:
@@ -382,17 +374,3 @@ def _check_limit(measure: str, value: float, limits: CertificateLimits) -> Limit
 
 def _skip_check(reason: str) -> LimitCheck:
     return LimitCheck(None, "not measured", reason)
-
-
-def _validate(adapter: TypeAdapter[T], path: Path, content: Any) -> T:
-    try:
-        return adapter.validate_python(content)
-    except ValidationError as error:
-        raise InputError(
-            path,
-            f"not a certificate: {format_validation_error(error)}. Translate the images again.",
-        ) from error
-
-
-_DATASET_ADAPTER: TypeAdapter[DatasetCertificate] = TypeAdapter(DatasetCertificate)
-_IMAGE_ADAPTER: TypeAdapter[ImageCertificate] = TypeAdapter(ImageCertificate)

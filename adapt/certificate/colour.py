@@ -10,9 +10,7 @@ from sim2cam.adapt.certificate.image_pair import ImagePair, ObjectRegion
 
 MIN_PIXELS = 30
 _RING_PX = 8
-_DARK_OFFSET = (
-    12.0  # levels added before the logarithm, so that noise of dark pixels does not count as colour
-)
+_DARK_OFFSET = 12.0  # levels added before the logarithm, so that noise is no colour
 _CLIPPED_LEVEL = 250
 _SATURATION_FACTORS = np.geomspace(0.1, 3.0, 40)  # a change of saturation is allowed
 

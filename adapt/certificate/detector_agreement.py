@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,6 @@ def compare_detections(
     """Compare the detections of verifiers before and after a translation.
 
     Args:
-        verifiers: detectors by name.
         before, after: RGB (h, w, 3).
         labelled_boxes: boxes of the labelled objects; None without labels.
     """
@@ -108,23 +108,16 @@ def _match_detections(
     before_detections, after_detections = verifier(before), verifier(after)
     reference = [d for d in before_detections if d.score >= CONFIDENT_SCORE]
     if labelled_boxes is not None:
-        reference = [
-            d
-            for d, is_match_of_box in zip(
-                reference, _find_overlapping(reference, labelled_boxes), strict=True
-            )
-            if is_match_of_box
-        ]
+        reference = list(compress(reference, _find_overlapping(reference, labelled_boxes)))
     candidates = [d for d in after_detections if d.score >= MIN_SCORE]
     medium_before, medium_after = (
         [d for d in detections if d.score >= MEDIUM_SCORE]
         for detections in (before_detections, after_detections)
     )
     confident_after = [d for d in after_detections if d.score >= CONFIDENT_SCORE]
-    is_match = _compute_ious(reference, _stack_boxes([d.box_xyxy for d in candidates])) >= MATCH_IOU
-    explained_boxes = _stack_boxes(
-        [*(d.box_xyxy for d in before_detections if d.score >= MIN_SCORE), *(labelled_boxes or ())]
-    )
+    is_match = _compute_ious(reference, [d.box_xyxy for d in candidates]) >= MATCH_IOU
+    explained_boxes = [d.box_xyxy for d in before_detections if d.score >= MIN_SCORE]
+    explained_boxes += labelled_boxes or ()
     is_new = _compute_ious(confident_after, explained_boxes).max(axis=1, initial=0.0) < OVERLAP_IOU
     is_persistent = _find_overlapping(medium_before, [d.box_xyxy for d in medium_after])
     return _VerifierMatches(
@@ -132,11 +125,7 @@ def _match_detections(
         np.asarray(is_match.any(axis=1)),
         np.asarray((is_match & _match_categories(reference, candidates)).any(axis=1)),
         int(is_new.sum()),
-        [
-            d.box_xyxy
-            for d, is_match_of_box in zip(medium_before, is_persistent, strict=True)
-            if is_match_of_box
-        ],
+        [d.box_xyxy for d in compress(medium_before, is_persistent)],
     )
 
 
@@ -146,13 +135,8 @@ def _find_retained_by_others(
     """Return whether another verifier retains each reference detection (n,) with the same category."""
     is_retained = np.zeros(len(matches.reference_detections), np.bool_)
     for other in others:
-        overlaps = (
-            _compute_ious(
-                matches.reference_detections,
-                _stack_boxes([d.box_xyxy for d in other.reference_detections]),
-            )
-            >= MATCH_IOU
-        )
+        boxes = [d.box_xyxy for d in other.reference_detections]
+        overlaps = _compute_ious(matches.reference_detections, boxes) >= MATCH_IOU
         is_retained |= (
             overlaps
             & _match_categories(matches.reference_detections, other.reference_detections)
@@ -163,7 +147,7 @@ def _find_retained_by_others(
 
 def _find_overlapping(detections: Sequence[Detection], boxes: Sequence[Box]) -> NDArray[np.bool_]:
     """Return whether each detection (n,) matches one of the boxes."""
-    return np.asarray((_compute_ious(detections, _stack_boxes(boxes)) >= MATCH_IOU).any(axis=1))
+    return np.asarray((_compute_ious(detections, boxes) >= MATCH_IOU).any(axis=1))
 
 
 def _match_categories(
@@ -176,10 +160,8 @@ def _match_categories(
     return np.array(is_same, np.bool_).reshape(len(detections), len(others))
 
 
-def _compute_ious(
-    detections: Sequence[Detection], boxes: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return pairwise_iou(_stack_boxes([d.box_xyxy for d in detections]), boxes)
+def _compute_ious(detections: Sequence[Detection], boxes: Sequence[Box]) -> NDArray[np.float64]:
+    return pairwise_iou(_stack_boxes([d.box_xyxy for d in detections]), _stack_boxes(boxes))
 
 
 def _stack_boxes(boxes: Sequence[Box]) -> NDArray[np.float64]:

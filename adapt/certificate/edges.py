@@ -10,9 +10,7 @@ from sim2cam.adapt.certificate.image_pair import Floats, ImagePair, ObjectRegion
 
 MIN_EDGE_GRADIENT = 3.0  # levels per pixel of a visible outline
 MIN_PIXELS = 12  # of a visible outline
-MIN_GRADIENT_RATIO = (
-    0.3  # of the gradient before times the gain of the image, for an outline pixel to survive
-)
+MIN_GRADIENT_RATIO = 0.3  # of the gradient before times the gain, for a pixel to survive
 _GAIN_STRIDE_PX = 3  # sampling stride of the gain
 _NEIGHBOUR_OFFSETS = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
 

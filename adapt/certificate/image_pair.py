@@ -108,16 +108,13 @@ class ImagePair:
 
 
 def extract_object_regions(
-    objects: Sequence[ObjectLabel] | None,
-    ids: NDArray[np.uint16] | None,
-    shape: tuple[int, ...],
+    objects: Sequence[ObjectLabel] | None, ids: NDArray[np.uint16] | None, shape: tuple[int, ...]
 ) -> tuple[ObjectRegion, ...] | None:
     """Return the regions of labelled objects; None without labels.
 
     Args:
         objects: labels; crowds are left out.
         ids: instance ids (h, w); without them the regions are boxes.
-        shape: shape of the image.
     """
     if objects is None:
         return None

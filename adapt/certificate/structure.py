@@ -13,9 +13,7 @@ from sim2cam.adapt.certificate.image_pair import Floats, ImagePair, ObjectRegion
 SEARCH_RADIUS_PX = 6
 MARGIN_PX = 4  # around an object, so that its outline is included
 MIN_CONTRAST = 2.0  # least standard deviation of a template, in levels
-MIN_IMAGE_CONTRAST = (
-    1.0  # of a whole image; lower, since small objects on a plain ground add little
-)
+MIN_IMAGE_CONTRAST = 1.0  # of a whole image, to which small objects add little
 _MIN_SIDE_PX = 8
 _MIN_STD = 1e-3  # floor of a standard deviation
 _SHIFT_PENALTY = 0.03  # correlation per pixel of displacement

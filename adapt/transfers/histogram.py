@@ -32,11 +32,7 @@ class HistogramTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> HistogramTransfer:
-        """Fit the transfer to RGB style images of any sizes.
-
-        Raises:
-            Sim2CamError: there is no style image.
-        """
+        """Fit the transfer to RGB style images of any sizes; raise ``Sim2CamError`` for none."""
         return cls(
             stack_style_statistics(_compute_channel_quantiles(rgb) for rgb in style_images), variety
         )

@@ -35,11 +35,7 @@ class MklTransfer:
 
     @classmethod
     def fit(cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5) -> MklTransfer:
-        """Fit the transfer to RGB style images of any sizes.
-
-        Raises:
-            Sim2CamError: there is no style image.
-        """
+        """Fit the transfer to RGB style images of any sizes; raise ``Sim2CamError`` for none."""
         statistics = stack_style_statistics(
             np.vstack(_compute_statistics(rgb)) for rgb in style_images
         )  # (n, 4, 3)

@@ -42,11 +42,7 @@ class ReinhardTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> ReinhardTransfer:
-        """Fit the transfer to RGB style images of any sizes.
-
-        Raises:
-            Sim2CamError: there is no style image.
-        """
+        """Fit the transfer to RGB style images of any sizes; raise ``Sim2CamError`` for none."""
         means, deviations = compute_style_statistics(style_images)
         return cls(means, deviations, variety)
 
@@ -67,11 +63,7 @@ class ReinhardTransfer:
 
 
 def compute_style_statistics(style_images: Iterable[NDArray[np.uint8]]) -> NDArray[np.float64]:
-    """Return the mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta.
-
-    Raises:
-        Sim2CamError: there is no style image.
-    """
+    """Return the mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta."""
     statistics = stack_style_statistics(
         np.array(_compute_statistics(rgb_to_ruderman_lab(rgb))) for rgb in style_images
     )

@@ -98,12 +98,8 @@ def select_transfer(
     All transfers use the same renders, random streams and projection directions.
 
     Args:
-        transfers: transfers by name.
         renders: renders; the first ``MAX_RENDERS`` are translated.
         captures: at least ``MIN_IMAGES`` real images.
-        split: name of their split.
-        verification: limits and verifiers of the translations.
-        seed: seed of the random streams.
 
     Raises:
         InputError: an image cannot be read.

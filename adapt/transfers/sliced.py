@@ -36,11 +36,7 @@ class SlicedTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> SlicedTransfer:
-        """Fit the transfer to RGB style images of any sizes.
-
-        Raises:
-            Sim2CamError: there is no style image.
-        """
+        """Fit the transfer to RGB style images of any sizes; raise ``Sim2CamError`` for none."""
         return cls(
             stack_style_statistics(_subsample_rows(rgb.reshape(-1, 3)) for rgb in style_images),
             variety,

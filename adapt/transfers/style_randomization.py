@@ -33,11 +33,7 @@ class StyleRandomization:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, spread: float = 1.5
     ) -> StyleRandomization:
-        """Fit the transfer to RGB style images of any sizes.
-
-        Raises:
-            Sim2CamError: there is no style image.
-        """
+        """Fit the transfer to RGB style images of any sizes; raise ``Sim2CamError`` for none."""
         means, deviations = compute_style_statistics(style_images)
         return cls(means, deviations, spread)
 

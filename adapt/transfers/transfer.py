@@ -83,11 +83,6 @@ _BUFFER_CHANNELS: tuple[ChannelName, ...] = ("depth", "ids", "normals", "coordin
 def read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> NDArray[Any] | None:
     """Read a channel of a sample; None if the sample lacks it.
 
-    Args:
-        sample: the sample.
-        name: name of the channel.
-        shape: shape of its image.
-
     Raises:
         InputError: the file is missing or broken, or of another size than the image.
     """

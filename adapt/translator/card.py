@@ -60,10 +60,6 @@ class TranslatorCard:
 def card_from_json(path: Path, card: dict[str, Any]) -> TranslatorCard:
     """Parse the JSON values of a translator's card.
 
-    Args:
-        path: file, for errors.
-        card: content of the file.
-
     Raises:
         CheckpointError: it is not the card of a translator, or a value is missing or not allowed.
     """

@@ -22,27 +22,18 @@ OMITTED_DEFAULTS = (
 
 _MIN_SCALED_PX = 16  # of a patch at the coarsest discriminator scale
 
-_MIN_VALUES = {
-    "steps": 1,
-    "seed": 0,
-    "batch": 1,
-    "accumulation_steps": 1,
-    "blocks": 1,
-    "discriminator_scales": 1,
-    "adversarial_weight": 0,
-    "identity_weight": 0,
-    "structure_weight": 0,
-    "structure_residual_weight": 0,
-    "range_weight": 0,
-    "paired_weight": 0,
-    "perception_weight": 0,
-    "nce_weight": 0,
-    "flow_weight": 0,
-    "lpips_weight": 0,
-    "gradient_penalty": 0,
-    "gradient_penalty_every": 1,
-    "cache_bytes": 0,
-}
+_MIN_VALUES = dict.fromkeys(
+    (
+        "steps", "batch", "accumulation_steps", "blocks", "discriminator_scales",
+        "gradient_penalty_every",
+    ), 1,
+) | dict.fromkeys(
+    (
+        "seed", "adversarial_weight", "identity_weight", "structure_weight",
+        "structure_residual_weight", "range_weight", "paired_weight", "perception_weight",
+        "nce_weight", "flow_weight", "lpips_weight", "gradient_penalty", "cache_bytes",
+    ), 0,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,6 @@ def register_pairs(sim: Dataset, real: Dataset) -> RegisteredPairs:
     (``match_objects``). Tiles without contrast count as registered.
 
     Args:
-        sim: renders.
         real: real images of the same scenes through the same lens.
 
     Raises:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import cv2
 import numpy as np
@@ -21,6 +21,8 @@ from sim2cam.adapt.translator.generator import ENCODER_STRIDES, THUMBNAIL_PX
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.images import read_rgb
 from sim2cam.seeds import derive_rng
+
+Part = TypeVar("Part")
 
 TileMask = NDArray[np.bool_]
 """Boolean mask (rows, columns) of tiles of ``TILE_PX`` a side, from the top left corner."""
@@ -68,15 +70,6 @@ class PatchBatch:
     noise: Tensor
     thumbnail: Tensor
 
-    def to(self, device: torch.device) -> PatchBatch:
-        """Return a copy on a device."""
-        moved = (self.rgb, self.buffers, self.noise, self.thumbnail)
-        return PatchBatch(*(tensor.to(device) for tensor in moved))
-
-    def select(self, patches: slice) -> PatchBatch:
-        """Return a slice of the patches."""
-        return PatchBatch(*(tensor[patches] for tensor in vars(self).values()))
-
 
 @dataclass(frozen=True)
 class FramePairPatches:
@@ -96,18 +89,6 @@ class FramePairPatches:
     def covisible_mask(self) -> Tensor:
         """Pixels (n, side, side) of the later patches that both patches show: 1, else 0."""
         return self.flow[:, 2]
-
-    def to(self, device: torch.device) -> FramePairPatches:
-        """Return a copy on a device."""
-        return FramePairPatches(
-            self.earlier.to(device), self.later.to(device), self.flow.to(device)
-        )
-
-    def select(self, patches: slice) -> FramePairPatches:
-        """Return a slice of the patches."""
-        return FramePairPatches(
-            self.earlier.select(patches), self.later.select(patches), self.flow[patches]
-        )
 
 
 @dataclass(frozen=True)
@@ -134,15 +115,7 @@ class TranslatorBatch:
 
     def to(self, device: torch.device) -> TranslatorBatch:
         """Return a copy with tensors on a device."""
-        return TranslatorBatch(
-            self.sim.to(device),
-            self.real.to(device),
-            self.augmentation,
-            None if self.registration_mask is None else self.registration_mask.to(device),
-            tuple(places.to(device) for places in self.nce_locations),
-            None if self.frame_pairs is None else self.frame_pairs.to(device),
-            None if self.unmatched_sim is None else self.unmatched_sim.to(device),
-        )
+        return _map_arrays(self, lambda a: a.to(device) if isinstance(a, Tensor) else a)
 
     def split(self, count: int) -> list[TranslatorBatch]:
         """Split the batch into ``count`` equal parts; ``count`` divides the number of patches."""
@@ -151,15 +124,22 @@ class TranslatorBatch:
 
     def select(self, patches: slice) -> TranslatorBatch:
         """Return a slice of the patches."""
-        return TranslatorBatch(
-            self.sim.select(patches),
-            self.real.select(patches),
-            Augmentation(*(drawn[patches] for drawn in vars(self.augmentation).values())),
-            None if self.registration_mask is None else self.registration_mask[patches],
-            self.nce_locations,
-            None if self.frame_pairs is None else self.frame_pairs.select(patches),
-            None if self.unmatched_sim is None else self.unmatched_sim.select(patches),
+        selected = _map_arrays(self, lambda a: a[patches])
+        return replace(selected, nce_locations=self.nce_locations)
+
+
+def _map_arrays(value: Part, function: Callable[[Any], Any]) -> Part:
+    """Apply a function to all tensors and arrays of a dataclass, also in its parts."""
+    changed: Any = value
+    if isinstance(value, tuple):
+        changed = tuple(_map_arrays(part, function) for part in value)
+    elif is_dataclass(value):
+        changed = cast("Any", type(value))(
+            *(_map_arrays(part, function) for part in vars(value).values())
         )
+    elif value is not None:
+        changed = function(value)
+    return cast("Part", changed)
 
 
 class PatchLocation(NamedTuple):
@@ -295,9 +275,7 @@ def sample_paired_batch(
     Args:
         sim, real: renders and their paired real images, in the same order.
         tile_masks: mask of registered tiles of each pair.
-        config: training configuration.
         channels: channels of the generator's buffers.
-        step: training step.
     """
     rng = derive_rng(config.seed, "translator/batch", scene_index=step)
     side = config.patch_px

@@ -64,9 +64,6 @@ class FramePairSource:
         """Sample pairs of square patches; both patches of a pair get the same noise.
 
         Args:
-            rng: random generator.
-            side: side of the patches in pixels.
-            count: number of pairs.
             channels: channels of the generator's buffers.
 
         Raises:
@@ -116,7 +113,6 @@ def flow_loss(frame_pairs: FramePairPatches, earlier: Tensor, later: Tensor) -> 
     their colour distance d (Lai et al., 2018, "Learning blind video temporal consistency", eq. 2).
 
     Args:
-        frame_pairs: the renders.
         earlier, later: their translations (n, 3, side, side), 0 to 1.
     """
     warped = warp_by_flow(torch.cat([frame_pairs.earlier.rgb, earlier], 1), frame_pairs.flow[:, :2])

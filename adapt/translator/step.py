@@ -74,9 +74,6 @@ def build_networks(
     """Build the networks at step 0 and their optimisers.
 
     Args:
-        config: training configuration.
-        buffers: input buffers of the generator.
-        device: device of the networks.
         predict_maps, lpips: as in ``TranslatorNetworks``.
     """
     generator = build_generator(config, buffers)
@@ -205,18 +202,6 @@ def update_generator(
     config: TranslatorConfig,
 ) -> dict[str, Tensor]:
     """Update the generator on the weighted sum of its losses."""
-    weights = {
-        "adversarial": config.adversarial_weight,
-        "identity": config.identity_weight,
-        "structure": config.structure_weight,
-        "structure_residual": config.structure_residual_weight,
-        "range": config.range_weight,
-        "paired": config.paired_weight,
-        "perception": config.perception_weight,
-        "nce": config.nce_weight,
-        "flow": config.flow_weight,
-        "lpips": config.lpips_weight,
-    }
     metrics = []
     networks.generator_optimiser.zero_grad(set_to_none=True)
     for fake, part, loss_weights in zip(
@@ -226,7 +211,9 @@ def update_generator(
             name: loss_weights.get(name, 1 / len(micro_batches)) * loss
             for name, loss in compute_generator_losses(networks, fake, part).items()
         }
-        total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
+        total = torch.stack(
+            [getattr(config, f"{name}_weight") * loss for name, loss in losses.items()]
+        ).sum()
         total.backward()  # type: ignore[no-untyped-call]
         change = (fake.rgb - part.sim.rgb).abs().mean() / len(micro_batches)
         scalars = losses | {"generator": total, "mean_change": change}
@@ -336,7 +323,6 @@ def nce_loss(
     """Return ``patch_nce_loss`` between renders and translations, averaged over layers.
 
     Args:
-        projector: projector of the features.
         before, after: features (n, c, h, w) of each layer, of renders and translations.
         locations: pixel indices (p,) of each layer.
     """

@@ -56,10 +56,6 @@ class BackgroundAugmentation:
 
         An image without a complete instance map is returned unchanged.
 
-        Args:
-            image: annotated image.
-            rng: random generator.
-
         Raises:
             InputError: if a background image cannot be read.
         """

@@ -27,10 +27,6 @@ def jitter_instance_colours(image: AnnotatedImage, rng: np.random.Generator) -> 
     """Return an image with the colours of some objects changed, each independently.
 
     An image without a complete instance map is returned unchanged.
-
-    Args:
-        image: annotated image.
-        rng: random generator.
     """
     instance_map = get_complete_instance_map(image)
     if instance_map is None:

@@ -37,9 +37,6 @@ def paste_objects(
     If an image has no objects or no complete instance map, the first one is returned unchanged.
 
     Args:
-        image: image to paste into.
-        source_image: image whose objects are pasted.
-        rng: random generator.
         amodal: whether boxes include hidden parts, so that occlusion does not change them.
     """
     instance_map = get_complete_instance_map(image)

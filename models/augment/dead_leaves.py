@@ -35,7 +35,6 @@ def render_dead_leaves(shape: tuple[int, int], rng: np.random.Generator) -> Canv
 
     Args:
         shape: height and width in pixels.
-        rng: random generator.
     """
     palette = [
         _sample_colour(rng) for _ in range(rng.integers(*_PALETTE_SIZE_RANGE, endpoint=True))

@@ -29,7 +29,6 @@ def occlude(
     """Update the labels of an image for occluders in front of its objects.
 
     Args:
-        image: annotated image.
         instance_map: instance map before occlusion (h, w).
         occluders: mask of the occluders (h, w).
         amodal: whether boxes include hidden parts, so that occluders do not change them.

@@ -32,68 +32,34 @@ class PhotometricAugmentation:
 
 
 def _build_pipeline() -> A.Compose:
-    """Return the transforms in the order of image formation."""
+    """Return the transforms in the order of image formation: light, optics, sensor, processing."""
+    shadow = {"num_shadows_limit": (1, 2), "shadow_intensity_range": (0.2, 0.6)}
+    interpolation = {"downscale": cv2.INTER_AREA, "upscale": cv2.INTER_LINEAR}
+    blur = [
+        A.GaussianBlur(blur_limit=0, sigma_limit=(0.3, 1.5), p=1),
+        A.MotionBlur(blur_limit=(3, 5), allow_shifted=False, p=0.5),
+        A.Downscale(scale_range=(0.5, 0.9), interpolation_pair=interpolation, p=0.5),
+    ]
+    noise = [
+        A.GaussNoise(std_range=(0.005, 0.05), p=1),
+        A.GaussNoise(std_range=(0.005, 0.03), per_channel=False, p=0.5),
+        A.ISONoise(color_shift=(0.01, 0.04), intensity=(0.1, 0.4), p=0.5),
+    ]
+    colour = [
+        A.RGBShift((-20, 20), (-20, 20), (-20, 20), p=0.5),
+        A.HueSaturationValue((-15, 15), (-40, 40), (-15, 15), p=1),
+        A.ToGray(p=0.08),
+    ]
     return A.Compose(
         [
-            *_lighting_transforms(),
-            *_optics_transforms(),
-            *_sensor_transforms(),
-            *_processing_transforms(),
+            A.RandomShadow(shadow_roi=(0, 0, 1, 1), **shadow, p=0.08),
+            A.Illumination(intensity_range=(0.02, 0.2), p=0.1),
+            A.RandomBrightnessContrast((-0.25, 0.25), (-0.3, 0.3), p=0.7),
+            A.OneOf(blur, p=0.35),
+            A.OneOf(noise, p=0.35),
+            A.OneOf(colour, p=0.6),
+            A.RandomGamma((65, 150), p=0.35),
+            A.Sharpen(alpha=(0.1, 0.4), lightness=(0.9, 1.1), p=0.15),
+            A.ImageCompression(quality_range=(40, 95), p=0.35),
         ]
     )
-
-
-def _lighting_transforms() -> list[A.BasicTransform | A.BaseCompose]:
-    return [
-        A.RandomShadow(
-            shadow_roi=(0, 0, 1, 1),
-            num_shadows_limit=(1, 2),
-            shadow_intensity_range=(0.2, 0.6),
-            p=0.08,
-        ),
-        A.Illumination(intensity_range=(0.02, 0.2), p=0.1),
-        A.RandomBrightnessContrast((-0.25, 0.25), (-0.3, 0.3), p=0.7),
-    ]
-
-
-def _optics_transforms() -> list[A.BasicTransform | A.BaseCompose]:
-    interpolation = {"downscale": cv2.INTER_AREA, "upscale": cv2.INTER_LINEAR}
-    return [
-        A.OneOf(
-            [
-                A.GaussianBlur(blur_limit=0, sigma_limit=(0.3, 1.5), p=1),
-                A.MotionBlur(blur_limit=(3, 5), allow_shifted=False, p=0.5),
-                A.Downscale(scale_range=(0.5, 0.9), interpolation_pair=interpolation, p=0.5),
-            ],
-            p=0.35,
-        )
-    ]
-
-
-def _sensor_transforms() -> list[A.BasicTransform | A.BaseCompose]:
-    return [
-        A.OneOf(
-            [
-                A.GaussNoise(std_range=(0.005, 0.05), p=1),
-                A.GaussNoise(std_range=(0.005, 0.03), per_channel=False, p=0.5),
-                A.ISONoise(color_shift=(0.01, 0.04), intensity=(0.1, 0.4), p=0.5),
-            ],
-            p=0.35,
-        ),
-    ]
-
-
-def _processing_transforms() -> list[A.BasicTransform | A.BaseCompose]:
-    return [
-        A.OneOf(
-            [
-                A.RGBShift((-20, 20), (-20, 20), (-20, 20), p=0.5),
-                A.HueSaturationValue((-15, 15), (-40, 40), (-15, 15), p=1),
-                A.ToGray(p=0.08),
-            ],
-            p=0.6,
-        ),
-        A.RandomGamma((65, 150), p=0.35),
-        A.Sharpen(alpha=(0.1, 0.4), lightness=(0.9, 1.1), p=0.15),
-        A.ImageCompression(quality_range=(40, 95), p=0.35),
-    ]

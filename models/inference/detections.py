@@ -50,9 +50,6 @@ class SurfacePoints:
 
         Return None if the lens unprojects fewer than ``MIN_SURFACE_POINTS`` points, or if the points coincide or
         are too far apart for a plane.
-
-        Args:
-            lens: lens of the image.
         """
         pixels = self.image_points - PIXEL_CENTRE_OFFSET
         is_valid = np.asarray(np.isfinite(np.hstack([pixels, self.object_points_m])).all(axis=1))

@@ -83,7 +83,45 @@ class NativeDetector:
         input_scale: float | None = None,
     ) -> Prediction:
         """Predict one image; see ``predict_image``."""
-        return _predict_native(self, rgb, score_floor, input_scale)
+        card, size = self.card, (rgb.shape[0], rgb.shape[1])
+        levels = build_pyramid(card.input_scale, card.box_size_range_px, max(size))
+        if input_scale is not None:
+            levels = (PyramidLevel(input_scale),)
+        level_predictions = [
+            _predict_level(self, rgb, pyramid_level, score_floor) for pyramid_level in levels
+        ]
+        candidates = [(level, i) for level in level_predictions for i in range(len(level.boxes))]
+        candidates.sort(key=lambda candidate: candidate[0].scores[candidate[1]], reverse=True)
+        boxes = np.array([level.boxes[i] for level, i in candidates]).reshape(-1, 4)
+        categories = (
+            [int(level.decoded.categories[i]) for level, i in candidates]
+            if card.is_amodal
+            else None
+        )
+        kept = suppress_non_maxima(
+            boxes, [level.input_scale for level, _ in candidates], categories
+        )
+        candidates, boxes = [candidates[i] for i in kept], boxes[kept]
+        masks = _make_masks(candidates, boxes, size) if card.masks else {}
+        first_level = level_predictions[0]
+        ood_statistics = _compute_ood_statistics(self, level_predictions)
+        return Prediction(
+            tuple(
+                _make_detection(card, level, i, masks.get(number))
+                for number, (level, i) in enumerate(candidates)
+            ),
+            card.ood_threshold.compute_ood_score(ood_statistics)
+            if card.ood_threshold and ood_statistics
+            else None,
+            ood_statistics,
+            tuple(_make_surface_points(card, level, i) for level, i in candidates)
+            if card.objects
+            else None,
+            compute_category_masks(first_level.maps, card.categories, size, first_level.input_scale)
+            if card.masks
+            else None,
+            _collect_category_probabilities(card, candidates),
+        )
 
 
 AnyDetector = NativeDetector | TorchvisionDetector
@@ -94,7 +132,6 @@ def require_native_detector(detector: AnyDetector, feature: str) -> NativeDetect
     """Return the detector, or raise ``UsageError`` if it is a torchvision model.
 
     Args:
-        detector: any detector.
         feature: feature that torchvision models lack, for the message.
     """
     if isinstance(detector, TorchvisionDetector):
@@ -156,8 +193,6 @@ def save_detector(
 
     Args:
         path: the weights file; the card is written next to it.
-        tensors: state dict of the network.
-        card: card of the weights.
         feature_distribution: features of training crops, if the card has an OOD threshold.
 
     Raises:
@@ -189,7 +224,6 @@ def predict_image(
     """Predict one image of any size.
 
     Args:
-        detector: detector from ``load_detector``.
         rgb: (h, w, 3) uint8.
         score_floor: lowest score. None keeps detections from ``SCORE_FLOOR`` before calibration.
         input_scale: the only input scale. None uses that of the card, then halved ones as long as the image
@@ -197,49 +231,6 @@ def predict_image(
             from the first scale.
     """
     return detector.predict(rgb, score_floor=score_floor, input_scale=input_scale)
-
-
-def _predict_native(
-    detector: NativeDetector,
-    rgb: NDArray[np.uint8],
-    score_floor: float | None,
-    input_scale: float | None,
-) -> Prediction:
-    card, size = detector.card, (rgb.shape[0], rgb.shape[1])
-    levels = build_pyramid(card.input_scale, card.box_size_range_px, max(size))
-    if input_scale is not None:
-        levels = (PyramidLevel(input_scale),)
-    level_predictions = [
-        _predict_level(detector, rgb, pyramid_level, score_floor) for pyramid_level in levels
-    ]
-    candidates = [(level, i) for level in level_predictions for i in range(len(level.boxes))]
-    candidates.sort(key=lambda candidate: candidate[0].scores[candidate[1]], reverse=True)
-    boxes = np.array([level.boxes[i] for level, i in candidates]).reshape(-1, 4)
-    categories = (
-        [int(level.decoded.categories[i]) for level, i in candidates] if card.is_amodal else None
-    )
-    kept = suppress_non_maxima(boxes, [level.input_scale for level, _ in candidates], categories)
-    candidates, boxes = [candidates[i] for i in kept], boxes[kept]
-    masks = _make_masks(candidates, boxes, size) if card.masks else {}
-    first_level = level_predictions[0]
-    ood_statistics = _compute_ood_statistics(detector, level_predictions)
-    return Prediction(
-        tuple(
-            _make_detection(card, level, i, masks.get(number))
-            for number, (level, i) in enumerate(candidates)
-        ),
-        card.ood_threshold.compute_ood_score(ood_statistics)
-        if card.ood_threshold and ood_statistics
-        else None,
-        ood_statistics,
-        tuple(_make_surface_points(card, level, i) for level, i in candidates)
-        if card.objects
-        else None,
-        compute_category_masks(first_level.maps, card.categories, size, first_level.input_scale)
-        if card.masks
-        else None,
-        _collect_category_probabilities(card, candidates),
-    )
 
 
 def _collect_category_probabilities(
@@ -320,15 +311,7 @@ def _classify_crops(
     input_scale: float,
     score_floor: float | None,
 ) -> DecodedDetections:
-    """Return the detections with categories and surfaces of the RoI classifier.
-
-    Args:
-        detector: detector from ``load_detector``.
-        rgb: the image.
-        decoded: detections at an input scale.
-        input_scale: the input scale.
-        score_floor: lowest score.
-    """
+    """Return the detections with categories and surfaces of the RoI classifier."""
     side, views = get_roi_side_px(poses=bool(detector.card.objects)), detector.card.roi_views
     boxes = decoded.boxes.numpy().astype(np.float64) / input_scale
     crops = np.stack([crop_roi(rgb, box, side, view) for view in views for box in boxes])
@@ -469,8 +452,6 @@ def detect_dataset(
     """Return the detections in each image of a dataset by sample name.
 
     Args:
-        detector: detector from ``load_detector``.
-        dataset: dataset; its labels are not used.
         score_floor, input_scale: see ``predict_image``.
         progress: called with the numbers of finished and of all images.
 

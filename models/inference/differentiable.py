@@ -22,13 +22,8 @@ def compute_differentiable_maps(detector: NativeDetector, rgb: Tensor) -> Detect
     image = resize_images(rgb * 255.0, detector.card.input_scale)
     rows, columns = (-(-side // STRIDE_PX) for side in image.shape[2:])
     with autocast(rgb.device):
-        maps = detector.network(pad_images(detector.network, image))
-    cropped = {
-        name: value[..., :rows, :columns]
-        for name, value in maps._asdict().items()
-        if value is not None
-    }
-    return DetectionMaps(**cropped)
+        maps: DetectionMaps = detector.network(pad_images(detector.network, image))
+    return maps.crop(slice(rows), slice(columns))
 
 
 def resize_images(images: Tensor, scale: float) -> Tensor:

@@ -138,7 +138,6 @@ def crop_rois(
         image: (1, 3, h, w), sides divisible by ``PAD_TO_PX``.
         fill_colour: colour outside the image (1, 3, 1, 1).
         boxes_xyxy: boxes in pixels of the image.
-        side: side of a crop.
         roi_view: scale and flip of the crops.
     """
     centres = (boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2

@@ -8,10 +8,6 @@ from numpy.typing import NDArray
 
 from sim2cam.learn.device import autocast
 from sim2cam.models.inference.detector import NativeDetector
-from sim2cam.models.network.backbones import BACKBONE_CHANNELS
-
-FEATURE_DIM = sum(BACKBONE_CHANNELS)
-"""Length of a feature vector of a residual backbone."""
 
 
 @torch.inference_mode()
@@ -19,8 +15,6 @@ def extract_backbone_features(
     detector: NativeDetector, rgb: NDArray[np.uint8]
 ) -> NDArray[np.float64]:
     """Return the mean of each backbone channel over an image, fine to coarse.
-
-    A residual backbone gives ``FEATURE_DIM`` values.
 
     Args:
         detector: detector from ``load_detector``; its heads and input scale are not used.

@@ -61,9 +61,7 @@ def refine_pose(
 
     Args:
         rgb: image (h, w, 3).
-        lens: lens of the image.
         pose: approximate pose of the object in the camera frame.
-        surface_points: predicted surface points of the object.
         triangles_m: triangles of the object's mesh in its frame (n, 3, 3).
     """
     normalized_points = surface_points.project_to_plane(lens)

@@ -49,7 +49,6 @@ class PoseDetection:
 
         Args:
             corners_m: corners in the object frame (8, 3).
-            lens: lens of the image.
         """
         points = None if self.pose is None else self.pose.apply(corners_m)
         if points is None or not lens.can_project(points).all():
@@ -66,7 +65,6 @@ def estimate_poses(
     """Return the detections in an image with their poses, by falling score.
 
     Args:
-        prediction: prediction of a detector that was trained with poses.
         rgb, lens, meshes: see ``estimate_pose``.
     """
     assert prediction.surfaces is not None  # a detector with poses always predicts them
@@ -88,10 +86,7 @@ def estimate_pose(
     """Return a detection with its pose.
 
     Args:
-        detection: the detection.
-        surface_points: predicted surface points of the object.
         rgb: image (h, w, 3).
-        lens: lens of the image.
         meshes: triangles (n, 3, 3) in metres, object frame, by category. Poses of these categories are refined
             with ``refine_pose``.
     """
@@ -114,10 +109,6 @@ def solve_pose(surface_points: SurfacePoints, lens: CentralLens) -> Pose | None:
 
     RANSAC with SQPnP (Terzakis and Lourakis 2020) gives the initial pose. A robust least-squares fit then
     minimizes the reprojection errors of all points, each divided by its uncertainty.
-
-    Args:
-        surface_points: predicted surface points.
-        lens: lens of the image.
     """
     normalized_points = surface_points.project_to_plane(lens)
     solution = None if normalized_points is None else _refine_plane_pose(normalized_points)

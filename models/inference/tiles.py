@@ -29,7 +29,6 @@ def compute_maps(
     processed in tiles, which saves memory and does not change the maps.
 
     Args:
-        network: the network.
         rgb: (h, w, 3) uint8.
         input_scale: scale of the image before the network.
     """
@@ -58,8 +57,6 @@ def _compute_tile_maps(
     """Return maps and features of a tile of ``TILE_PX``, clipped to the image.
 
     Args:
-        network: the network.
-        rgb: the image.
         corner: row and column of the tile's upper left pixel.
     """
     y, x = (max(start - CONTEXT_PX, 0) for start in corner)
@@ -67,9 +64,8 @@ def _compute_tile_maps(
     height, width = tile.shape[:2]
     device = network.mean.device
     image = torch.from_numpy(np.array(tile)).to(device).permute(2, 0, 1)[None]
-    padded = network.mean.expand(1, 3, _round_up_side(height), _round_up_side(width)).clone(
-        memory_format=torch.channels_last
-    )
+    sides = (-(-side // PAD_TO_PX) * PAD_TO_PX for side in (height, width))
+    padded = network.mean.expand(1, 3, *sides).clone(memory_format=torch.channels_last)
     padded[:, :, :height, :width] = image
     with autocast(device, on_cpu=True):
         features = network.extract_features(padded)
@@ -78,18 +74,9 @@ def _compute_tile_maps(
         slice((start - offset) // STRIDE_PX, -(-min(start + TILE_PX - offset, side) // STRIDE_PX))
         for start, offset, side in zip(corner, (y, x), (height, width), strict=True)
     )
-    cropped = {
-        name: value[..., rows, columns]
-        for name, value in maps._asdict().items()
-        if value is not None
-    }
-    return maps._replace(**cropped), features[..., rows, columns]
+    return maps.crop(rows, columns), features[..., rows, columns]
 
 
 def _join_tiles(rows: list[list[Tensor]]) -> Tensor:
     """Join maps of tiles to the map of the image (..., h, w)."""
     return torch.cat([torch.cat(row, dim=-1) for row in rows], dim=-2)
-
-
-def _round_up_side(side: int) -> int:
-    return -(-side // PAD_TO_PX) * PAD_TO_PX

@@ -20,7 +20,7 @@ from sim2cam.models.inference.detections import (
     suppress_non_maxima,
 )
 from sim2cam.models.inference.input_scales import PyramidLevel
-from sim2cam.models.network.masks import upsample_window
+from sim2cam.models.network.masks import decode_category_masks, upsample_window
 from sim2cam.models.network.torchvision_network import (
     MaskWindow,
     TorchvisionNetwork,
@@ -89,8 +89,8 @@ class TorchvisionDetector:
         if card.masks:
             category_masks = _merge_category_masks(detections, card.categories, size)
             if outputs[0].pixel_logits is not None:
-                category_masks = _decode_category_masks(
-                    outputs[0].pixel_logits, card.categories, size, levels[0].input_scale
+                category_masks = decode_category_masks(
+                    outputs[0].pixel_logits, card.categories, size, 1 / levels[0].input_scale
                 )
         return Prediction(detections, None, None, None, category_masks)
 
@@ -178,18 +178,3 @@ def _merge_category_masks(
         if detection.mask is not None and detection.score >= MIN_SEGMENT_SCORE:
             class_map[detection.mask.decode()] = categories.index(detection.category)
     return {name: RleMask.from_mask(class_map == index) for index, name in enumerate(categories)}
-
-
-def _decode_category_masks(
-    pixel_logits: NDArray[np.float32],
-    categories: Sequence[str],
-    size: tuple[int, int],
-    input_scale: float,
-) -> dict[str, RleMask]:
-    """Return the mask of each category from the logits of the resized image."""
-    origin, end = np.zeros(2, np.int64), np.array(size[::-1])
-    upsampled = np.stack(
-        [upsample_window(values, origin, end, origin, 1 / input_scale) for values in pixel_logits]
-    )
-    class_map = upsampled.argmax(axis=0)
-    return {name: RleMask.from_mask(class_map == index) for index, name in enumerate(categories, 1)}

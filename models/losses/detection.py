@@ -202,10 +202,7 @@ def _keypoint_loss(
     up on difficult keypoints.
 
     Args:
-        points: ``keypoints`` of ``DetectionMaps``.
-        log_sides: ``log_sides`` of ``DetectionMaps``.
         target_keypoints: keypoints of ``DetectorTargets``; unknown ones are ignored.
-        targets: the other targets.
     """
     image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)  # (k,) each
     truth = target_keypoints[targets.object_indices[image, row, column]]  # (k, p, 2)

@@ -90,9 +90,6 @@ def adaptation_losses(
 
     Args:
         features: features of labelled images, then of target images (n, c, h, w).
-        maps: output maps of the same images.
-        n_labelled: number of labelled images.
-        strength: weight of the adaptation.
         discriminator: discriminator of domain-adversarial training; None without.
         teacher_maps: output maps of the mean teacher for the target images; None without.
     """
@@ -156,7 +153,6 @@ def teacher_loss(student_maps: DetectionMaps, teacher_maps: DetectionMaps) -> Te
     "Unbiased Mean Teacher").
 
     Args:
-        student_maps: output maps of the student.
         teacher_maps: output maps of the teacher; they get no gradient.
     """
     count, height, width = student_maps.heatmap.shape
@@ -173,7 +169,6 @@ def make_teacher_targets(maps: DetectionMaps, size_px: tuple[int, int]) -> Detec
     """Return the targets for one crop from a teacher's maps.
 
     Args:
-        maps: maps of one image.
         size_px: height and width of the crop.
     """
     detections = decode_maps(maps)
@@ -199,7 +194,6 @@ def adapt_batch_norm(
     batches. The network itself does not change.
 
     Args:
-        network: the network.
         crops: batches of target crops (n, h, w, 3), RGB.
     """
     adapted = copy.deepcopy(network).train()

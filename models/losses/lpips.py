@@ -42,7 +42,6 @@ def make_lpips_distance(network: str, device: str) -> Callable[[Tensor, Tensor],
 
     Args:
         network: key of ``LPIPS_WEIGHTS``.
-        device: device of network and images.
 
     Raises:
         BackendError: see ``check_lpips``.

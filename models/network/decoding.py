@@ -56,7 +56,6 @@ def decode_maps(
     The score is the geometric mean of objectness and category probability, calibrated if a calibration is given.
 
     Args:
-        maps: maps of one image.
         score_floor: lowest score; None keeps detections from ``SCORE_FLOOR`` before calibration.
         calibration: slope and offset of the logits of each category (c, 2); None for uncalibrated scores.
     """

@@ -59,13 +59,17 @@ class DetectionMaps(NamedTuple):
         }
         return self._replace(**selected)
 
+    def crop(self, rows: slice, columns: slice) -> DetectionMaps:
+        """Return the maps of some rows and columns of cells."""
+        cropped = {n: v[..., rows, columns] for n, v in self._asdict().items() if v is not None}
+        return self._replace(**cropped)
+
 
 class DetectorNetwork(nn.Module):
     """Detector network for images whose sides are multiples of 16.
 
     Args:
         architecture: key of ``ARCHITECTURES``.
-        n_categories: number of categories.
         generator: random generator of the initial weights, on the CPU.
         poses: predict surface points from RoI crops.
         n_keypoints: largest number of keypoints of a category; 0 for no keypoints.
@@ -101,16 +105,14 @@ class DetectorNetwork(nn.Module):
         else:
             self.backbone = ResNetBackbone(layout.blocks)
             self.neck = Neck(layout.neck_channels, head)
-        self.box_head = nn.Sequential(
-            build_conv_block(head, head), nn.Conv2d(head, BOX_CHANNELS, 1)
-        )
-        self.class_head = nn.Sequential(
-            build_conv_block(head, head), nn.Conv2d(head, n_categories, 1)
-        )
+        self.box_head = _build_head(head, BOX_CHANNELS)
+        self.class_head = _build_head(head, n_categories)
+        shape = (n_categories, n_keypoints, 4)
         self.keypoint_head = (
-            _build_keypoint_head(head, (n_categories, n_keypoints, 4)) if n_keypoints else None
+            _build_head(head, math.prod(shape), nn.Unflatten(1, shape)) if n_keypoints else None
         )
-        self.mask_head = _build_mask_head(head, n_categories) if masks else None
+        # background, categories and centre offset of each cell
+        self.mask_head = _build_head(head, 1 + n_categories + 2) if masks else None
         self.residual_head = (
             _build_residual_head(head, BOX_CHANNELS + n_categories) if residual else None
         )
@@ -152,7 +154,6 @@ class DetectorNetwork(nn.Module):
         """Return the output maps for features.
 
         Args:
-            features: features of images.
             cells: number of valid rows and columns, from the first ones. Categories and keypoints are then
                 computed only at peaks in these cells, which is several times cheaper; other cells of these maps
                 are undefined. None for all cells.
@@ -217,19 +218,10 @@ def _build_upsampling(in_channels: int, out_channels: int) -> nn.Sequential:
     )
 
 
-def _build_keypoint_head(in_channels: int, shape: tuple[int, int, int]) -> nn.Sequential:
-    """Return the head for the keypoint outputs of each cell."""
-    outputs = nn.Conv2d(in_channels, math.prod(shape), 1)
-    return nn.Sequential(
-        build_conv_block(in_channels, in_channels), outputs, nn.Unflatten(1, shape)
-    )
-
-
-def _build_mask_head(in_channels: int, n_categories: int) -> nn.Sequential:
-    """Return the head for background, categories and centre offset of each cell."""
-    return nn.Sequential(
-        build_conv_block(in_channels, in_channels), nn.Conv2d(in_channels, 1 + n_categories + 2, 1)
-    )
+def _build_head(in_channels: int, out_channels: int, *layers: nn.Module) -> nn.Sequential:
+    """Return a head of a 3x3 and a 1x1 convolution."""
+    outputs = nn.Conv2d(in_channels, out_channels, 1)
+    return nn.Sequential(build_conv_block(in_channels, in_channels), outputs, *layers)
 
 
 def _build_residual_head(in_channels: int, out_channels: int) -> nn.Sequential:
@@ -255,7 +247,6 @@ def _apply_head(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> 
     """Apply a head of a 3x3 and 1x1 convolutions, everywhere or only at peaks (0 elsewhere).
 
     Args:
-        head: the layers.
         features: features (n, c, h, w).
         peaks: mask (n, rows, columns) of the first rows and columns; None for all cells.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import cv2
 import numpy as np
@@ -92,10 +93,17 @@ def compute_category_masks(
         input_scale: scale of the image before the network.
     """
     assert maps.segmentation is not None
-    origin, end = np.zeros(2, np.int64), np.array(size[::-1])
     logits = maps.segmentation[0].float().cpu().numpy()
+    return decode_category_masks(logits, categories, size, STRIDE_PX / input_scale)
+
+
+def decode_category_masks(
+    logits: NDArray[np.float32], categories: Sequence[str], size: tuple[int, int], cell_px: float
+) -> dict[str, RleMask]:
+    """Return the mask of each category from logits of background and categories (1 + c, h, w)."""
+    origin, end = np.zeros(2, np.int64), np.array(size[::-1])
     upsampled = np.stack(
-        [upsample_window(values, origin, end, origin, STRIDE_PX / input_scale) for values in logits]
+        [upsample_window(values, origin, end, origin, cell_px) for values in logits]
     )
     class_map = upsampled.argmax(axis=0)
     return {name: RleMask.from_mask(class_map == index) for index, name in enumerate(categories, 1)}
@@ -107,7 +115,7 @@ def _squared_distances(points: Floats, centre: Floats) -> Floats:
 
 
 def upsample_window(
-    values: Floats,
+    values: NDArray[np.floating[Any]],
     low: NDArray[np.int64],
     high: NDArray[np.int64],
     first_cell_xy: NDArray[np.int64],

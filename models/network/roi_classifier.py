@@ -75,7 +75,6 @@ class RoiNetwork(nn.Module):
     (Brachmann et al. 2014; Li et al. 2019, "CDPN").
 
     Args:
-        n_categories: number of categories.
         classify: predict the category.
         surfaces: predict surface points.
         residual: add a small head, initially zero, that corrects the category.
@@ -146,7 +145,6 @@ class SurfaceHead(nn.Module):
         """Return the surface maps in single precision.
 
         Args:
-            features: features of the crops.
             categories: class indices (n,).
         """
         kernels = self.outputs(categories).view(-1, _OUTPUT_CHANNELS, _CHANNELS + 1)

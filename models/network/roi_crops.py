@@ -113,13 +113,6 @@ def sample_roi_crop(
     The crop is flipped and blurred by downscaling as training crops are, and off-centre. It is not rotated,
     because the upright direction helps to separate the top from the sides
     (docs/decisions/0057-crops-are-turned-close-ups-stand.md).
-
-    Args:
-        image: image with the object.
-        object_index: index of the object.
-        crop_config: how crops are sampled.
-        side: side of the RoI crop.
-        rng: random generator.
     """
     linear = sample_scale_and_flip(crop_config, rng) / sqrt(
         crop_config.scale_range[0] * crop_config.scale_range[1]
@@ -146,10 +139,7 @@ def crop_object_coordinates(
     They are NaN at pixels of other objects, and everywhere if the image has none.
 
     Args:
-        image: image with the object.
-        object_index: index of the object.
         matrix: affine map from image to crop, from ``sample_roi_crop``.
-        side: side of the RoI crop.
     """
     assert image.object_coordinates is not None
     assert image.instance_map is not None

@@ -53,7 +53,6 @@ def check_torchvision_config(config: TrainConfig, native_architectures: Collecti
     """Raise ``UsageError`` if a torchvision model does not exist or cannot be trained with the settings.
 
     Args:
-        config: settings of the training.
         native_architectures: names of sim2cam's architectures.
     """
     name, known = config.architecture, list_torchvision_architectures()
@@ -97,7 +96,6 @@ def build_torchvision_model(
 
     Args:
         name: name in ``list_torchvision_architectures``.
-        n_categories: number of categories.
         generator: random generator of the weights, on the CPU; its state does not change.
         n_keypoints: largest number of keypoints of a category, for a keypoint model.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.augment.crops import MIN_OBJECT_SIDE_PX, Crop, SegmentationLabels
+from sim2cam.models.augment.crops import MIN_OBJECT_SIDE_PX, Crop
 from sim2cam.models.compat import GeneralizedRCNNTransform, roi_heads
 from sim2cam.models.inference.detections import MAX_DETECTIONS
 from sim2cam.models.inference.input_scales import PyramidLevel, build_pyramid
@@ -69,11 +69,7 @@ class TorchvisionOutputs:
 
 
 class TorchvisionNetwork(nn.Module, ABC):
-    """Interface of torchvision models.
-
-    Args:
-        model: model from torchvision.
-    """
+    """Interface of torchvision models."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -97,11 +93,11 @@ class TorchvisionNetwork(nn.Module, ABC):
     def predict(self, rgb: Rgb) -> TorchvisionOutputs:
         """Predict an image (h, w, 3) of any size, at the scale of the training crops."""
 
-    @abstractmethod
     def select_levels(
         self, input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
     ) -> tuple[PyramidLevel, ...]:
         """Return the pyramid levels for an image; see ``build_pyramid``."""
+        return build_pyramid(input_scale, trained_sizes_px, image_side_px)
 
 
 class TorchvisionObjectNetwork(TorchvisionNetwork):
@@ -111,7 +107,6 @@ class TorchvisionObjectNetwork(TorchvisionNetwork):
     than in images. Models with a fixed square input (SSD) process images in tiles of the crop size.
 
     Args:
-        model: model from torchvision.
         crop_px: side of the training crops.
     """
 
@@ -161,19 +156,9 @@ class TorchvisionObjectNetwork(TorchvisionNetwork):
             outputs.append(_make_tile_outputs(prediction, indices, boxes[indices], corner))
         return _merge_tile_outputs(outputs)
 
-    def select_levels(
-        self, input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
-    ) -> tuple[PyramidLevel, ...]:
-        """Return the levels of ``build_pyramid``."""
-        return build_pyramid(input_scale, trained_sizes_px, image_side_px)
-
 
 class TorchvisionSegmentationNetwork(TorchvisionNetwork):
-    """Segmentation model; connected regions of a category count as objects.
-
-    Args:
-        model: model from torchvision.
-    """
+    """Segmentation model; connected regions of a category count as objects."""
 
     mean: Tensor
     std: Tensor
@@ -185,9 +170,9 @@ class TorchvisionSegmentationNetwork(TorchvisionNetwork):
 
     def losses(self, rgb: Tensor, crops: Sequence[Crop]) -> dict[str, Tensor]:
         """Return the cross-entropy over the pixels with known categories."""
-        classes = torch.from_numpy(
-            np.stack([_get_segmentation(crop).semantic for crop in crops])
-        ).to(rgb.device)
+        # training with masks always has segmentation
+        labels = [crop.segmentation.semantic for crop in crops if crop.segmentation is not None]
+        classes = torch.from_numpy(np.stack(labels)).to(rgb.device)
         logits = self._compute_logits(rgb)
         total = functional.cross_entropy(
             logits, classes, ignore_index=IGNORE_INDEX, reduction="sum"
@@ -462,8 +447,3 @@ def _extract_regions(pixel_logits: NDArray[np.float32]) -> TorchvisionOutputs:
         mask_windows=tuple(windows[i] for i in order),
         pixel_logits=pixel_logits,
     )
-
-
-def _get_segmentation(crop: Crop) -> SegmentationLabels:
-    assert crop.segmentation is not None  # training with masks always has it
-    return crop.segmentation

@@ -52,7 +52,6 @@ def fit_score_calibration(
 
     Args:
         confidences: detections with uncalibrated scores.
-        categories: all categories of the detector.
     """
     if not _has_enough_outcomes(confidences.is_true_positive):
         return None

@@ -55,9 +55,6 @@ def measure_reliability(
     Torchvision models get no OOD thresholds.
 
     Args:
-        path: the weights file.
-        datasets: its training datasets.
-        config: its training settings.
         images: labelled images that were not used for training, at least ``MIN_CALIBRATION_IMAGES``.
         source: kind of the images. Held-out images are predicted at the scale of training crops, validation images
             with the card's input scale and box expansion.
@@ -91,11 +88,6 @@ def fit_training_distribution(
 
     Crops are those of the steps after training, without photometric augmentation, since augmented crops are so
     varied that they include noise.
-
-    Args:
-        detector: trained detector.
-        datasets: its training datasets.
-        config: its training settings.
 
     Raises:
         InputError: if an image cannot be read.
@@ -147,9 +139,6 @@ def fit_ood_threshold(
 
     Args:
         images: labelled images, at least ``MIN_CALIBRATION_IMAGES``.
-        predictions: prediction of each image by name.
-        source: kind of the images.
-        card: card of the detector.
     """
     statistics = {
         name: prediction.ood_statistics

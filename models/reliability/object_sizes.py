@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -52,12 +52,7 @@ class SizeComparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
-        return {
-            "objects": self.objects,
-            "smaller_share": self.smaller_share,
-            "larger_share": self.larger_share,
-            "trained_sizes_px": list(self.trained_sizes_px),
-        }
+        return asdict(self) | {"trained_sizes_px": list(self.trained_sizes_px)}
 
 
 def compute_box_size_range(
@@ -69,7 +64,6 @@ def compute_box_size_range(
     detector learns the size of the parts of truncated objects.
 
     Args:
-        datasets: labelled datasets and their weights.
         config: crop scales and smallest visible fraction.
     """
     sides: list[float] = []

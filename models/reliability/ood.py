@@ -71,8 +71,6 @@ def split_feature_distribution(
     """Split the tensors of a weights file into network and feature distribution.
 
     Args:
-        path: the weights file, for error messages.
-        tensors: all tensors of the file.
         channels: channels of the features.
 
     Raises:
@@ -134,11 +132,7 @@ def compute_feature_distance(
 
 
 def compute_uncertainty(heatmap: Tensor) -> float:
-    """Return the uncertainty of the most confident object, 0 to 1; near 1 without objects.
-
-    Args:
-        heatmap: heatmap logits.
-    """
+    """Return the uncertainty of the most confident object, 0 to 1; near 1 without objects."""
     return 1 - float(heatmap.float().max().sigmoid())
 
 

@@ -18,8 +18,7 @@ from sim2cam.adapt.card import compute_sample_digest
 from sim2cam.adapt.certificate.certificate import (
     DatasetCertificate,
     ImageCertificate,
-    dataset_certificate_from_json,
-    image_certificate_from_json,
+    certificate_from_json,
 )
 from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
@@ -345,7 +344,7 @@ def read_certificate(root: Path) -> DatasetCertificate:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(path, f"no certificate ({error}). Run adapt apply.") from error
-    return dataset_certificate_from_json(path, content)
+    return certificate_from_json(path, content, DatasetCertificate)
 
 
 def list_image_pairs(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
@@ -464,7 +463,7 @@ def _split_shards(sim: Dataset) -> Iterator[tuple[int, tuple[IndexedSample, ...]
 
 def _read_certificates(root: Path) -> tuple[ImageCertificate, ...]:
     return tuple(
-        image_certificate_from_json(record.shard / "certificates.jsonl", record.fields)
+        certificate_from_json(record.shard / "certificates.jsonl", record.fields, ImageCertificate)
         for record in read_sample_records(root, "certificates")
     )
 

@@ -30,26 +30,22 @@ def test_an_empty_folder_holds_no_transfer(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "reason"),
     [
-        "{",
-        "[]",
-        "{}",
-        '{"method": "reinhard"}',
-        '{"method": "other"}',
-        '{"method": "reinhard", "means": [[0, 0, 0]], "deviations": [], "variety": 1}',
-        '{"method": "style", "means": [[0, 0, 0]], "deviations": [[1, 1, 1], [1, 1, 1]], "spread": 1}',
-        '{"method": "mkl", "means": [[0, 0, 0]], "covariances": [[1, 1, 1]], "variety": 1}',
-        '{"method": "fourier", "amplitudes": [[[[1]], [[1]], [[1]]]], "radius": 3}',
+        *((text, ".*") for text in ("{", "[]", "{}", '{"method": "reinhard"}')),
+        ('{"method": "reinhart"}', r"unknown method 'reinhart'\. Did you mean 'reinhard'.*"),
+        ('{"method": "reinhard", "means": [[0, 0, 0]], "deviations": [], "variety": 1}', ".*"),
+        (
+            '{"method": "style", "means": [[0, 0, 0]], "deviations": [[1, 1, 1], [1, 1, 1]], "spread": 1}',
+            ".*",
+        ),
+        ('{"method": "mkl", "means": [[0, 0, 0]], "covariances": [[1, 1, 1]], "variety": 1}', ".*"),
+        ('{"method": "fourier", "amplitudes": [[[[1]], [[1]], [[1]]]], "radius": 3}', ".*"),
     ],
 )
-def test_broken_numbers_are_refused(text, tmp_path):
+def test_broken_numbers_are_refused(text, reason, tmp_path):
     (tmp_path / "transfer.json").write_text(text)
-    with pytest.raises(InputError, match=r"not the values of a transfer .* Train it again\."):
-        load_transfer(tmp_path)
-
-
-def test_an_unknown_method_is_named(tmp_path):
-    (tmp_path / "transfer.json").write_text('{"method": "reinhart"}')
-    with pytest.raises(InputError, match=r"unknown method 'reinhart'\. Did you mean 'reinhard'"):
+    with pytest.raises(
+        InputError, match=rf"not the values of a transfer \({reason}\)\. Train it again\."
+    ):
         load_transfer(tmp_path)

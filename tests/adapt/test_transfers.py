@@ -28,7 +28,7 @@ EXACT = [HistogramTransfer, MklTransfer, SlicedTransfer, ReinhardTransfer]
 
 
 @pytest.mark.parametrize("kind", TRANSFER_TYPES.values())
-@pytest.mark.parametrize("shape", [(1, 1), (8, 9), (64, 64)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 9), (5, 3), (101, 64)])
 def test_size_stays_and_equal_chance_gives_equal_images(kind, shape):
     transfer = kind.fit(STYLE)
     frame = GBufferFrame(np.random.default_rng(4).integers(0, 256, (*shape, 3)).astype(np.uint8))

@@ -128,18 +128,13 @@ LENS_NAMES = (
     "lens: parameters of a brown_conrady lens must be fx_px, fy_px, cx_px, cy_px and any of k1, k2, p1, p2, k3, each once. "
     "Calibrate again."
 )
+COUNTS = ": width, height and photos must be 1 or more, boards and border_px 0 or more. Calibrate"
 BAD = [
     ("", "not JSON"),
     ("[1]", "not a camera file of version 4 (found None). Calibrate again."),
     ({"version": 3}, "not a camera file of version 4 (found 3). Calibrate again."),
-    (
-        {"width": 0},
-        ": width, height and photos must be 1 or more, boards and border_px 0 or more. Calibrate",
-    ),
-    (
-        {"boards": -1},
-        ": width, height and photos must be 1 or more, boards and border_px 0 or more. Calibrate",
-    ),
+    ({"width": 0}, COUNTS),
+    ({"boards": -1}, COUNTS),
     ({"colour": 1}, "colour: Unexpected keyword argument (found 1). Calibrate again."),
     (bad_finding({"color": 1}), "estimates[0].color: Unexpected keyword argument (found 1). "),
     (bad_lens(color=1), "lens.color: Unexpected keyword argument (found 1). Calibrate again."),
@@ -226,18 +221,9 @@ BAD = [
         "statistics: sensor.blur_px must have one row",
     ),
     ({"statistics": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
-    (
-        {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
-        "lens kind must be one of brown_conrady, rational",
-    ),
-    (
-        {"lens": fit().to_json()["lens"] | {"covariance": [[1.0]]}},
-        "6 lens parameters need 6 values",
-    ),
-    (
-        {"lens": fit().to_json()["lens"] | {"parameter_names": ["fx_px"]}},
-        "1 lens parameters need 1 values",
-    ),
+    (bad_lens(kind="pinhole"), "lens kind must be one of brown_conrady, rational"),
+    (bad_lens(covariance=[[1.0]]), "6 lens parameters need 6 values"),
+    (bad_lens(parameter_names=["fx_px"]), "1 lens parameters need 1 values"),
 ]
 
 
@@ -258,14 +244,18 @@ def recipe(tmp_path, of, extra=""):
     return load_recipe(str(path))
 
 
+def draw_cameras(found, count, views=4, size=(640, 480)):
+    return [
+        camera
+        for i in range(count)
+        for camera in build_scene(sample_factors(found.domain, 0, i, views=views), found.domain, *size).cameras
+    ]
+
+
 def test_a_recipe_draws_cameras_around_it(tmp_path):
     found = recipe(tmp_path, fit())
     assert (found.render.width, found.render.height) == (640, 480)
-    cameras = [
-        build_scene(sample_factors(found.domain, 0, i, views=4), found.domain, 640, 480).cameras
-        for i in range(25)
-    ]
-    every = [camera for four in cameras for camera in four]
+    every = draw_cameras(found, 25)
     lenses = [camera.lens for camera in every]
     assert all(isinstance(one, BrownConrady) for one in lenses)
     across, down = np.array([(one.fx_px, one.fy_px) for one in lenses]).T
@@ -285,14 +275,7 @@ def test_a_recipe_draws_cameras_around_it(tmp_path):
 
 def test_sensors_are_drawn_whole(tmp_path):
     """Drawn one by one, their numbers make sharper and blurrier pictures than any sensor that fits."""
-    found = recipe(tmp_path, fit())
-    drawn = [
-        camera.sensor
-        for i in range(25)
-        for camera in build_scene(
-            sample_factors(found.domain, 0, i, views=4), found.domain, 640, 480
-        ).cameras
-    ]
+    drawn = [camera.sensor for camera in draw_cameras(recipe(tmp_path, fit()), 25)]
     rows = {
         (s.full_well_e, s.blur_px, s.sharpening, s.processing.chroma_blur_px, s.read_noise_e)
         for s in drawn
@@ -305,13 +288,7 @@ def test_sensors_are_drawn_whole(tmp_path):
     assert {s.exposure_ev + s.blur_px for s in drawn} == {0.0}
     varied = (*fit().estimates, ParameterEstimate("sensor.exposure_ev", -0.9, (-1.3, -0.5), 0.2))
     found = recipe(tmp_path, dataclasses.replace(fit(), estimates=varied))
-    drawn = [
-        camera.sensor
-        for i in range(25)
-        for camera in build_scene(
-            sample_factors(found.domain, 0, i, views=4), found.domain, 640, 480
-        ).cameras
-    ]
+    drawn = [camera.sensor for camera in draw_cameras(found, 25)]
     assert np.std([s.exposure_ev + s.blur_px for s in drawn]) == pytest.approx(0.2, rel=0.25)
 
 
@@ -335,10 +312,7 @@ def test_the_last_camera_counts_whole(tmp_path):
 
 
 def test_what_a_camera_measured_is_not_done_twice(tmp_path):
-    told = (
-        *fit().estimates,
-        ParameterEstimate("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3),
-    )
+    told = (*fit().estimates, ParameterEstimate("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3))
     write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), estimates=told))
     path = tmp_path / "mine.toml"
     path.write_text('base = "dice-camera"\nname = "mine"\ncamera = "camera.json"\n')
@@ -412,15 +386,13 @@ def test_large_cameras_are_drawn_smaller(tmp_path):
 
 def test_fisheyes_take_the_place_of_other_lenses_and_the_other_way_round(tmp_path):
     found = recipe(tmp_path, fit(lens("kannala_brandt", k1=0.02)))
-    camera = build_scene(sample_factors(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    (camera,) = draw_cameras(found, 1, views=1)
     assert isinstance(camera.lens, KannalaBrandt)
     assert camera.lens.fx_px == pytest.approx(500, abs=10)
     path = tmp_path / "mine.toml"
     write_camera(tmp_path / "camera.json", fit())
     path.write_text('base = "dice-fisheye"\ncamera = "camera.json"\n')
-    camera = build_scene(
-        sample_factors(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480
-    ).cameras[0]
+    (camera,) = draw_cameras(load_recipe(str(path)), 1, views=1)
     assert isinstance(camera.lens, BrownConrady)
 
 
@@ -428,7 +400,7 @@ def test_fisheyes_take_the_place_of_other_lenses_and_the_other_way_round(tmp_pat
 def test_richer_lenses_reach_the_scene_whole(tmp_path, kind):
     bends = {"k1": -0.1, "k4": 0.01} | ({"s1": 0.002} if kind == "thin_prism" else {})
     found = recipe(tmp_path, fit(lens(kind, **bends)))
-    camera = build_scene(sample_factors(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    (camera,) = draw_cameras(found, 1, views=1)
     assert camera.lens.kind == kind
     assert camera.lens.k4 == pytest.approx(0.01, abs=0.005)
 
@@ -597,11 +569,7 @@ def test_recipes_move_the_camera_as_hands_do(tmp_path):
         ParameterEstimate("twist.spin_rad_s", 0.3, (0.2, 0.4)),
     )
     found = recipe(tmp_path, dataclasses.replace(fit(), estimates=told))
-    cameras = [
-        build_scene(sample_factors(found.domain, 0, i, views=4), found.domain, 640, 480).cameras
-        for i in range(40)
-    ]
-    every = [camera for four in cameras for camera in four]
+    every = draw_cameras(found, 40)
     spins = [camera.twist.express_in(camera.pose).spin_rad_s for camera in every]
     assert np.std(spins, axis=0) == pytest.approx([0.3, 0.3, 0.0], rel=0.2)
     assert {camera.twist.velocity_m_s for camera in every} == {(0.0, 0.0, 0.0)}
@@ -763,10 +731,7 @@ def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos
         assert (
             found.get_estimate(f"sensor.{name}").value,
             found.get_estimate(f"sensor.{name}").note,
-        ) == (
-            None,
-            few,
-        )
+        ) == (None, few)
     assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
@@ -804,8 +769,7 @@ def test_recipes_draw_files_as_the_camera_writes_them(tmp_path, written):
     assert told.value == ("png" if written == "png" else "jpeg")
     assert ("pixels" in told.note) == (written == "png of a jpeg")
     assert (found.get_estimate("sensor.jpeg_quality").value is None) == (written == "png")
-    drawn = sample_factors(recipe(tmp_path, found).domain, 0, 0, views=1)
-    camera = build_scene(drawn, 192, 160).cameras[0]
+    (camera,) = draw_cameras(recipe(tmp_path, found), 1, views=1, size=(192, 160))
     assert camera.sensor.file_format == told.value
 
 

@@ -151,16 +151,6 @@ def test_files_of_unlike_quality_are_of_two_cameras(tmp_path, qualities, groups)
     assert len(group_by_encoding(named)) == 1
 
 
-@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
-def test_how_a_camera_was_held_is_known(tmp_path, orientation):
-    with_exif(tmp_path / "a.jpg", Orientation=orientation)
-    (capture,), _ = list_photo_files(tmp_path)
-    assert capture.header.orientation == orientation
-    with_exif(tmp_path / "a.jpg", Orientation=99)
-    (capture,), _ = list_photo_files(tmp_path)
-    assert capture.header.orientation == 1
-
-
 def test_files_that_do_not_say_what_took_them_are_told_apart_by_how_they_are_written(tmp_path):
     for number in range(3):
         jpeg(tmp_path / f"a{number}.jpg", subsampling="420", quality=60 + number)
@@ -240,14 +230,6 @@ def test_any_kind_of_picture_is_looked_at(tmp_path, name, image):
     assert np.isfinite(photo.metered_white).all() == (
         name == "alpha.png"
     )  # others hold no camera's colours
-
-
-def test_a_file_that_ends_early_is_left_out_when_it_is_read(tmp_path):
-    whole = jpeg(tmp_path / "a.jpg").read_bytes()
-    (tmp_path / "a.jpg").write_bytes(whole[: len(whole) // 2])
-    photos, refused = measure_photos(list_photo_files(tmp_path)[0], None, silent)
-    assert photos == []
-    assert refused["a.jpg"].startswith("damaged image")
 
 
 def test_photos_of_one_file_name_in_two_folders_are_not_taken_for_one_another(tmp_path):

@@ -1,6 +1,7 @@
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from sim2cam.adapt.certificate.certificate import (
     DatasetCertificate,
     ImageCertificate,
     LimitCheck,
+    certificate_from_json,
     certify,
-    dataset_certificate_from_json,
     estimate_proportion,
     get_limit,
 )
@@ -23,6 +24,10 @@ from sim2cam.errors import InputError
 from sim2cam.metrics.detection import Detection
 
 LIMITS = CertificateLimits()
+
+
+def certified(pair, verifiers=MappingProxyType({})):
+    return certify("a", pair, LIMITS, verifiers=verifiers)
 
 
 def picture_certificate(name, *, failed=(), measured=MEASURES, opinions=None):
@@ -46,7 +51,7 @@ def of_set(count, rejected, **others):
 
 
 def test_the_picture_itself_is_certified(pair, picture):
-    found = certify("a", pair(picture), LIMITS, verifiers={})
+    found = certified(pair(picture))
     assert found.decision == "certified"
     assert tuple(found.checks) == MEASURES
     reasons = {name: one.reason for name, one in found.checks.items() if one.reason}
@@ -58,26 +63,21 @@ def test_the_picture_itself_is_certified(pair, picture):
 
 
 def test_without_labels_it_is_appearance_only(picture):
-    found = certify("a", ImagePair(picture, picture), LIMITS, verifiers={})
+    found = certified(ImagePair(picture, picture))
     assert found.decision == "appearance only"
     assert found.checks["object_shift_px"].reason == "there are no labels"
 
 
 def test_without_labels_a_judge_measures_objects(picture):
     box = (10.0, 10.0, 30.0, 30.0)
-    found = certify(
-        "a",
-        ImagePair(picture, picture),
-        LIMITS,
-        verifiers={"task": lambda _: [Detection("x", box, 0.9)]},
-    )
+    found = certified(ImagePair(picture, picture), {"task": lambda _: [Detection("x", box, 0.9)]})
     assert found.decision == "certified"
     assert found.checks["task_detection_recall"].reason == "fewer than 3 detections in the source"
     assert found.checks["task_missed_detections"] == LimitCheck(0.0, "pass")
 
 
 def test_a_judge_that_finds_nothing_measures_no_objects(picture):
-    found = certify("a", ImagePair(picture, picture), LIMITS, verifiers={"task": lambda _: []})
+    found = certified(ImagePair(picture, picture), {"task": lambda _: []})
     assert found.checks["task_missed_detections"].reason == "no detections in the source"
     assert found.checks["task_hallucinated_detections"] == LimitCheck(0.0, "pass")
     assert found.decision == "appearance only"
@@ -107,7 +107,7 @@ def test_what_one_judge_loses_is_kept_where_another_that_knew_it_keeps_it(pictur
     before, after = picture.copy(), picture.copy()
     before.flags["WRITEABLE"] = False
     judges = {"task": seeing([FIRST], [])} | ({"verifier": seeing(*other)} if other else {})
-    found = certify("a", ImagePair(before, after), LIMITS, verifiers=judges)
+    found = certified(ImagePair(before, after), judges)
     assert found.failed_measures == failed
     assert found.decision == ("failed" if failed else "certified")
 
@@ -123,13 +123,13 @@ def test_what_one_judge_loses_is_kept_where_another_that_knew_it_keeps_it(pictur
     ],
 )
 def test_what_harms_labels_fails(pair, picture, change, measure):
-    found = certify("a", pair(change(picture)), LIMITS, verifiers={})
+    found = certified(pair(change(picture)))
     assert found.decision == "failed"
     assert measure in found.failed_measures
 
 
 def test_a_negative_fails_without_labels(picture):
-    found = certify("a", ImagePair(picture, 255 - picture), LIMITS, verifiers={})
+    found = certified(ImagePair(picture, 255 - picture))
     assert found.failed_measures == ("image_correlation",)
 
 
@@ -139,9 +139,7 @@ def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
     board = np.uint8(255 * (cells.sum(axis=0) % 2))[:, :, None].repeat(3, axis=2)
     why = {
         name: found.reason
-        for name, found in certify(
-            "a", ImagePair(plain, plain), LIMITS, verifiers={}
-        ).checks.items()
+        for name, found in certified(ImagePair(plain, plain)).checks.items()
         if name not in OBJECT_MEASURES
     }
     assert why == {
@@ -152,13 +150,13 @@ def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
         "clipped_fraction": None,
         "warping_error_levels": "not a frame of a sequence",
     }
-    small = certify("a", ImagePair(board, board), LIMITS, verifiers={})
+    small = certified(ImagePair(board, board))
     assert small.checks["grid_artefact_levels"].reason == "a side is shorter than 48 px"
     assert small.checks["seam_step_levels"].reason == "no row or column is flat enough"
 
 
 def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
-    found = certify("a", pair(picture, has_ids=False), LIMITS, verifiers={})
+    found = certified(pair(picture, has_ids=False))
     assert found.checks["edge_recall"].reason == "the labels have neither instance ids nor masks"
     assert found.decision == "certified"
 
@@ -207,7 +205,9 @@ def test_a_set_fails_when_a_judge_finds_too_few_again():
 def test_a_certificate_survives_the_disk():
     certificate = replace(of_set(4, 1), verifiers={"verifier": "ab"})
     text = json.dumps(certificate.to_json())
-    assert dataset_certificate_from_json(Path("c.json"), json.loads(text)) == certificate
+    assert (
+        certificate_from_json(Path("c.json"), json.loads(text), DatasetCertificate) == certificate
+    )
     assert json.loads(text)["rejection_rate"]["value"] == 0.25
 
 
@@ -218,7 +218,7 @@ def test_what_is_no_certificate_is_refused(content):
     with pytest.raises(
         InputError, match=r"^c\.json: not a certificate: .* Translate the images again\.$"
     ):
-        dataset_certificate_from_json(Path("c.json"), content)
+        certificate_from_json(Path("c.json"), content, DatasetCertificate)
 
 
 def test_judges_share_their_limits():

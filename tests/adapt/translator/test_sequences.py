@@ -15,17 +15,9 @@ from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
 from sim2cam.images import encode_png
-from sim2cam.learn.run_folder import CHECKPOINT, WEIGHTS
+from tests.support.interruption import assert_resumes_exactly
 
 SIDE = 32
-
-
-class KilledError(Exception):
-    """Stands for a process that is gone."""
-
-
-def kill(_line):
-    raise KilledError
 
 
 def random(*shape, seed):
@@ -109,14 +101,14 @@ def test_trainings_take_films_and_places_and_resume_to_the_bit(
 ):
     monkeypatch.setattr("sim2cam.adapt.training.adversarial.LOG_INTERVAL_STEPS", 2)
     config = replace(tiny, steps=4, flow_weight=1.0, nce_weight=1.0)
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    train_translator(film, real, config, whole)
-    assert {"flow", "nce"} <= read_metrics(whole)[0].scalars.keys()
-    with pytest.raises(KilledError):
-        train_translator(film, real, config, cut, progress=kill, checkpoint_s=0.0)
-    train_translator(film, real, config, cut, resume=True)
-    for name in (WEIGHTS, CHECKPOINT):
-        assert (whole / name).read_bytes() == (cut / name).read_bytes()
+
+    def train(run, checkpoint_interval_s=30, **options):
+        return train_translator(
+            film, real, config, run, checkpoint_s=checkpoint_interval_s, **options
+        )
+
+    assert_resumes_exactly(train, tmp_path)
+    assert {"flow", "nce"} <= read_metrics(tmp_path / "whole")[0].scalars.keys()
     with pytest.raises(InputError) as caught:
         train_translator(sim, real, config, tmp_path / "none")
     assert str(caught.value) == (

@@ -18,6 +18,7 @@ from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
 from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import train_detector
+from tests.support.interruption import assert_resumes_exactly
 
 GREEN = (20, 200, 60)
 TASKS = Tasks(cutouts=True)
@@ -117,8 +118,7 @@ def test_keypoints_under_pieces_are_not_seen(make_dataset, pictures, monkeypatch
         Keypoint("far", (-20.0, 500.0), 1),
     )
     sample = replace(
-        data.samples[0],
-        objects=(replace(first, keypoints=points), replace(second, keypoints=())),
+        data.samples[0], objects=(replace(first, keypoints=points), replace(second, keypoints=()))
     )
     names = dict.fromkeys(data.categories, ("left", "right", "far"))
     picture = read_annotated_image(sample, data.categories, Tasks(cutouts=True, keypoints=names))
@@ -159,37 +159,21 @@ def test_equal_seeds_give_equal_pictures(make_dataset, tmp_path):
 CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1)
 
 
-class KilledError(Exception):
-    """Stands for a crash."""
-
-
-def kill(line):
-    if line.step == 2:
-        raise KilledError
-
-
 def test_a_training_before_backdrops_resumes_exactly_and_its_card_names_them(
     make_dataset, pictures, tmp_path
 ):
     parts = ((make_dataset(), 1.0),)
     aids = AuxiliaryData(background_images=pictures((160, 128), (50, 40)))
-    whole, other = tmp_path / "whole", tmp_path / "other"
-    detector = train_detector(parts, CONFIG, whole, auxiliary_data=aids, log_interval_steps=2)
-    with pytest.raises(KilledError):
-        train_detector(
-            parts,
-            CONFIG,
-            other,
-            auxiliary_data=aids,
-            log_interval_steps=2,
-            checkpoint_interval_s=0,
-            progress=kill,
+
+    def train(run, **options):
+        return train_detector(
+            parts, CONFIG, run, auxiliary_data=aids, log_interval_steps=2, **options
         )
+
+    detector = assert_resumes_exactly(train, tmp_path)
     with pytest.raises(CheckpointError, match="background_images"):
-        train_detector(parts, CONFIG, other, resume=True)
-    train_detector(parts, CONFIG, other, auxiliary_data=aids, resume=True, log_interval_steps=2)
-    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
-        assert (whole / name).read_bytes() == (other / name).read_bytes(), name
+        train_detector(parts, CONFIG, tmp_path / "cut", resume=True)
+    whole = tmp_path / "whole"
     assert (detector.card.background_images.name, detector.card.background_images.images) == (
         "anything",
         2,

@@ -1,16 +1,10 @@
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sim2cam.errors import InputError
 from sim2cam.models.augment.colour_jitter import JITTER_PROBABILITY, jitter_instance_colours
-from sim2cam.models.training import batches
-from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
-from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
-from sim2cam.models.training.training import build_batch_maker, train_detector
 
 TASKS = Tasks(cutouts=True)
 
@@ -92,40 +86,3 @@ def test_pictures_whose_pixels_are_not_known_stay(make_dataset):
         read(make_dataset("none")), outlines=(), instance_map=np.zeros_like(photo.instance_map)
     )
     assert np.array_equal(jitter_instance_colours(bare, np.random.default_rng(0)).rgb, bare.rgb)
-
-
-CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1, instance_colour_jitter=True)
-
-
-def test_it_is_a_training_s_to_say(make_dataset, monkeypatch, tmp_path):
-    data, calls = make_dataset(n=4), []
-
-    def counted(picture, rng):
-        calls.append(picture)
-        return jitter_instance_colours(picture, rng)
-
-    monkeypatch.setattr(batches, "jitter_instance_colours", counted)
-    for config, wanted in ((CONFIG, True), (replace(CONFIG, instance_colour_jitter=False), False)):
-        lesson = make_training_setup(((data, 1.0),), config, AuxiliaryData())
-        assert lesson.tasks.needs_instance_map == wanted
-        build_batch_maker(lesson.datasets, lesson.categories, lesson.tasks, config).make(0)
-        assert bool(calls) == wanted
-        calls.clear()
-    train_detector(((data, 1.0),), CONFIG, tmp_path / "run")
-    assert (
-        json.loads((tmp_path / "run" / "weights.json").read_text())["config"][
-            "instance_colour_jitter"
-        ]
-        is True
-    )
-    assert "instance_colour_jitter" not in replace(CONFIG, instance_colour_jitter=False).to_json()
-
-
-def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
-    photos = make_dataset("photos", with_ids=False)
-    with pytest.raises(InputError) as caught:
-        make_training_setup(((photos, 1.0),), CONFIG, AuxiliaryData())
-    assert str(caught.value).endswith(
-        "has no instance masks, so objects cannot be jittered in colour. Render with ids in --channels, or "
-        "train with instance_colour_jitter = false."
-    )

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import cv2
@@ -6,13 +5,12 @@ import numpy as np
 import pytest
 
 from sim2cam.data.sample import Keypoint
-from sim2cam.errors import InputError
 from sim2cam.models.augment.copy_paste import paste_objects
 from sim2cam.models.training import batches
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
 from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
-from sim2cam.models.training.training import build_batch_maker, train_detector
+from sim2cam.models.training.training import build_batch_maker
 
 TASKS = Tasks(cutouts=True)
 
@@ -182,25 +180,3 @@ def test_pictures_get_the_objects_of_none_one_or_two_others(make_dataset, monkey
     assert {n: 0.2 < counts.count(n) / len(counts) < 0.47 for n in (2, 4, 6)} == {
         2: True, 4: True, 6: True,
     }  # fmt: skip
-
-
-def test_the_card_says_so_and_cards_of_before_say_nothing(make_dataset, tmp_path):
-    parts = ((make_dataset(), 1.0),)
-    for name, config in (("pasted", CONFIG), ("bare", replace(CONFIG, copy_paste=False))):
-        train_detector(parts, config, tmp_path / name)
-        said = json.loads((tmp_path / name / "weights.json").read_text())["config"]
-        assert said.get("copy_paste") is (True if config.copy_paste else None)
-    pasted, bare = (
-        (tmp_path / name / "weights.safetensors").read_bytes() for name in ("pasted", "bare")
-    )
-    assert pasted != bare
-
-
-def test_objects_that_cannot_be_cut_out_are_refused(make_dataset, tmp_path):
-    photos = make_dataset("photos", with_ids=False)
-    with pytest.raises(InputError) as caught:
-        train_detector(((photos, 1.0),), CONFIG, tmp_path / "run")
-    assert str(caught.value) == (
-        f"{photos.root}: has no instance masks, so objects cannot be pasted into other images. Render with ids "
-        "in --channels, or train with copy_paste = false."
-    )

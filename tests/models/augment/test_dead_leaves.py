@@ -1,24 +1,16 @@
-import json
-from dataclasses import replace
-
 import cv2
 import numpy as np
 import pytest
 
 from sim2cam.data.real_images import read_real_images
-from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.models.augment import backgrounds
 from sim2cam.models.augment.backgrounds import BackgroundAugmentation
 from sim2cam.models.augment.dead_leaves import render_dead_leaves
-from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import Tasks, read_annotated_image
-from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
-from sim2cam.models.training.training import build_batch_maker, train_detector
 
 GREEN = (20, 200, 60)
-CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1, dead_leaves=True)
 
 
 def drawn(seed, shape=(120, 160)):
@@ -73,31 +65,3 @@ def test_objects_are_seen_before_them_alone_or_before_pictures_too(
         assert all(np.array_equal(rgb[inside], picture.rgb[inside]) for rgb in shown)
         assert all((rgb[outside] != picture.rgb[outside]).mean() > 0.8 for rgb in shown)
         assert least <= sum((rgb[outside] == GREEN).all() for rgb in shown) <= most
-
-
-def test_it_is_a_training_s_to_say(make_dataset, tmp_path):
-    parts = ((make_dataset(n=4), 1.0),)
-    usual = replace(CONFIG, dead_leaves=False)
-    made = []
-    for config in (CONFIG, usual):
-        lesson = make_training_setup(parts, config, AuxiliaryData())
-        assert lesson.tasks.needs_instance_map == config.dead_leaves
-        made.append(
-            build_batch_maker(lesson.datasets, lesson.categories, lesson.tasks, config).make(0).rgb
-        )
-    assert not np.array_equal(*made)
-    train_detector(parts, CONFIG, tmp_path / "run")
-    card = json.loads((tmp_path / "run" / "weights.json").read_text())
-    assert card["config"]["dead_leaves"] is True
-    assert "background_images" not in card
-    assert "dead_leaves" not in usual.to_json()
-
-
-def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
-    photos = make_dataset("photos", with_ids=False)
-    with pytest.raises(InputError) as caught:
-        make_training_setup(((photos, 1.0),), CONFIG, AuxiliaryData())
-    assert str(caught.value).endswith(
-        "has no instance masks, so objects cannot be put on dead-leaves backgrounds. Render with ids in "
-        "--channels, or train with dead_leaves = false."
-    )

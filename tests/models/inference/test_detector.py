@@ -35,6 +35,7 @@ from sim2cam.models.network.detector import (
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX, RoiOutputs
 from sim2cam.models.network.roi_crops import BOX_FRACTION, SURFACE_CROP_PX
 from sim2cam.models.reliability.confidence import ScoreCalibration, stack_calibration
+from tests.support.networks import Says
 
 CELLS = SURFACE_CROP_PX // SURFACE_STRIDE_PX
 
@@ -69,29 +70,6 @@ def drawn_maps(objects, size=(40, 50)):
         sides[0, :, row, column] = (distances / UNIT_PX).log()
         classes[0, category, row, column] = 20.0
     return DetectionMaps(heat, sides, classes)
-
-
-class Says(torch.nn.Module):
-    """A network that says the same of every image, and of close-ups what a reader says, where it has one."""
-
-    def __init__(self, maps, reader=None):
-        super().__init__()
-        self.maps, self.roi_network = maps, reader
-        self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
-
-    def classify_crops(self, rgb):
-        return self.roi_network(rgb)
-
-    def predict_surfaces(self, features, categories):
-        return self.roi_network.surface_head(features, categories)
-
-    def extract_features(self, rgb):
-        assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
-        return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
-
-    def apply_heads(self, features, cells):
-        rows, columns = cells
-        return DetectionMaps(*(None if m is None else m[..., :rows, :columns] for m in self.maps))
 
 
 def test_decode_inverts_what_targets_say():

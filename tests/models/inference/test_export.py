@@ -137,8 +137,7 @@ def test_what_computes_something_else_is_not_written(tmp_path):
             return x + (0.0 if torch.compiler.is_compiling() else 5.0)
 
     with pytest.raises(
-        Sim2CamError,
-        match=r"ONNX Runtime and PyTorch disagree: y by 0.83. Nothing is",
+        Sim2CamError, match=r"ONNX Runtime and PyTorch disagree: y by 0.83. Nothing is"
     ):
         write_onnx(
             tmp_path / "w.onnx",

@@ -17,6 +17,7 @@ from sim2cam.models.inference.input_scales import PyramidLevel, build_pyramid
 from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectionMaps, DetectorNetwork
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX, RoiOutputs
 from sim2cam.models.network.roi_crops import compute_roi_square
+from tests.support.networks import Says
 
 SIDE = 320
 TRAINED_PX = (20.0, 80.0)
@@ -54,29 +55,6 @@ def test_sizes_that_two_levels_tell_differently_are_not_lost_between_them():
 def test_one_level_does_where_no_object_can_be_larger_or_nothing_is_known_of_sizes():
     assert build_pyramid(1.5, TRAINED_PX, 50) == (PyramidLevel(1.5),)
     assert build_pyramid(1.5, None, 4000) == (PyramidLevel(1.5, 0.0, math.inf),)
-
-
-class SaysBySize(torch.nn.Module):
-    """A network that says of a picture what is written down for its width."""
-
-    def __init__(self, said, reader):
-        super().__init__()
-        self.said, self.roi_network = said, reader
-        self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
-
-    def classify_crops(self, rgb):
-        return self.roi_network(rgb)
-
-    def predict_surfaces(self, features, categories):
-        return self.roi_network.surface_head(features, categories)
-
-    def extract_features(self, rgb):
-        return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
-
-    def apply_heads(self, features, cells):
-        rows, columns = cells
-        maps = self.said[columns * STRIDE_PX]
-        return DetectionMaps(*(None if m is None else m[..., :rows, :columns] for m in maps))
 
 
 class Everywhere:
@@ -131,7 +109,7 @@ def detector(by_width, **changes):
     card = replace(CARD, masks=bool(changes.get("points", True)))
     card = card if card.masks else replace(card, keypoints={}, objects={})
     said = {width: said_of(width, objects, **changes) for width, objects in by_width.items()}
-    return NativeDetector(SaysBySize(nothing | said, Everywhere() if card.objects else None), card)
+    return NativeDetector(Says(nothing | said, Everywhere() if card.objects else None), card)
 
 
 SMALL, LARGE = (20, 20, 52, 52), (96, 96, 224, 224)
@@ -185,7 +163,7 @@ def test_small_objects_before_large_ones_stay_where_one_level_sees_both():
 def test_what_hides_a_whole_object_lies_inside_its_box(amodal, other, count):
     inside = (110, 110, 150, 150)
     made = detector({320: [(*inside, 4.0)], 160: [(*LARGE, 3.0)]}, points=False)
-    made.network.said[160].class_logits[:, int(other)] = 40.0
+    made.network.maps[160].class_logits[:, int(other)] = 40.0
     made = replace(made, card=replace(made.card, config={"amodal": amodal}))
     assert len(detect_objects(made, RGB)) == count
 

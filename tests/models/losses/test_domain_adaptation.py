@@ -38,6 +38,7 @@ from sim2cam.models.training import training
 from sim2cam.models.training.config import AdaptationConfig, FineTuning, TrainConfig
 from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import WEIGHTS, read_metrics, train_detector
+from tests.support.interruption import assert_resumes_exactly
 
 TINY = TrainConfig(steps=4, batch=2, crop_px=64, seed=3, warmup_steps=2)
 METHODS = ("adabn", "coral", "dann", "mean-teacher")
@@ -270,15 +271,6 @@ def test_covariances_come_nearer_in_a_small_task():
     assert min(right, still_right) > 0.98
 
 
-class KilledError(Exception):
-    """Stands for a process that is gone."""
-
-
-def kill(line):
-    if line.step == 2:
-        raise KilledError
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
     make_dataset, tmp_path, monkeypatch, method
@@ -291,34 +283,15 @@ def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
         samples=tuple(replace(s, objects=None, channels={}) for s in labelled.samples),
     )
     config = replace(TINY, adapt=AdaptationConfig(method))
-    whole, other = tmp_path / "whole", tmp_path / "other"
-    detector = train_detector(
-        parts,
-        config,
-        whole,
-        auxiliary_data=AuxiliaryData(target_images=labelled),
-        log_interval_steps=2,
-    )
-    with pytest.raises(KilledError):
-        train_detector(
-            parts,
-            config,
-            other,
-            auxiliary_data=AuxiliaryData(target_images=bare),
-            log_interval_steps=2,
-            checkpoint_interval_s=0,
-            progress=kill,
-        )
-    train_detector(
-        parts,
-        config,
-        other,
-        auxiliary_data=AuxiliaryData(target_images=bare),
-        resume=True,
-        log_interval_steps=2,
-    )
-    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
-        assert (whole / name).read_bytes() == (other / name).read_bytes(), name
+
+    def train(run, *, progress=None, resume=False, **options):
+        target = bare if progress or resume else labelled
+        return train_detector(
+            parts, config, run, auxiliary_data=AuxiliaryData(target_images=target),
+            log_interval_steps=2, progress=progress, resume=resume, **options,
+        )  # fmt: skip
+
+    detector, whole = assert_resumes_exactly(train, tmp_path), tmp_path / "whole"
     tensors = load_file(whole / "checkpoint.safetensors")
     stem = "backbone.stem.0.1.running_mean"
     kept = torch.equal(

@@ -36,29 +36,10 @@ def test_the_scout_sees_around_a_cell_and_no_further(pixel, reaches):
     assert bool((rgb.grad[0, :, pixel, pixel] != 0).any()) == reaches
 
 
-def test_generator_decides_weights_and_global_state_does_not():
-    states = []
-    for seed, global_seed in ((0, 1), (0, 2), (1, 1)):
-        with torch.random.fork_rng():
-            torch.random.default_generator.manual_seed(global_seed)
-            states.append(
-                DetectorNetwork("nano", 6, torch.Generator().manual_seed(seed)).state_dict()
-            )
-    assert all(torch.equal(states[0][n], states[1][n]) for n in states[0])
-    assert not torch.equal(
-        states[0]["backbone.stem.0.0.weight"], states[2]["backbone.stem.0.0.weight"]
-    )
-
-
 def test_an_untrained_detector_finds_almost_nothing():
     detector = DetectorNetwork("nano", 6, torch.Generator().manual_seed(0)).train()
     rgb = torch.randint(0, 256, (2, 3, 64, 64), generator=torch.Generator().manual_seed(0))
     assert detector(rgb).heatmap.sigmoid().mean() < 0.05
-
-
-def test_normalisation_is_part_of_the_network():
-    buffers = dict(DetectorNetwork("nano", 6, torch.Generator()).named_buffers())
-    assert buffers["mean"].shape == buffers["std"].shape == (1, 3, 1, 1)
 
 
 def test_far_pixels_do_not_matter_so_tiles_and_whole_agree():
@@ -97,18 +78,6 @@ def test_a_reader_says_what_is_asked_and_all_of_it_learns(categories, poses):
         assert parameter.grad is None or parameter.grad.abs().max() > 0, name
 
 
-def test_the_generator_alone_decides_the_first_weights():
-    made, again = (
-        DetectorNetwork(
-            "nano", 3, torch.Generator().manual_seed(0),
-            poses=True, roi_classifier=True, n_keypoints=2, masks=True, residual=True,
-        )
-        for _ in range(2)
-    )  # fmt: skip
-    for (name, one), other in zip(made.named_parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, other), name
-
-
 def test_an_untrained_reader_is_sure_of_nothing():
     """So that no cell, category or point costs much more than another at the first step."""
     detector = DetectorNetwork(
@@ -145,18 +114,6 @@ def test_surfaces_are_said_in_single_precision():
     assert reading.category_logits.dtype == torch.float32
 
 
-def test_without_poses_nothing_of_them_is_there():
-    plain, posed = (
-        DetectorNetwork("nano", 3, torch.Generator().manual_seed(0), poses=poses)
-        for poses in (False, True)
-    )
-    more = posed.state_dict().keys() - plain.state_dict().keys()
-    assert plain.state_dict().keys() <= posed.state_dict().keys()
-    assert {name.split(".")[0] for name in more} == {"roi_network"}
-    assert plain.roi_network is None
-    assert posed.roi_network.class_head is None
-
-
 def test_points_grow_with_the_box():
     said = torch.tensor([[[0.5, -1.0, -2.0, 0.0]] * 3])
     near, far = (
@@ -170,29 +127,48 @@ def test_points_grow_with_the_box():
         assert torch.allclose(one - centre, (other - centre) * math.e)
 
 
-def test_keypoints_have_their_map_and_learn_and_nothing_else_is_there():
-    plain, found = (
-        DetectorNetwork("nano", 3, torch.Generator().manual_seed(0), n_keypoints=points)
-        for points in (0, 5)
-    )
-    more = found.state_dict().keys() - plain.state_dict().keys()
-    assert {name.split(".")[0] for name in more} == {"keypoint_head"}
-    maps = found.train()(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
-    assert maps.keypoints.shape == (2, 3, 5, 4, 16, 24)
-    maps.keypoints.square().sum().backward()
-    named = dict(found.named_parameters())
-    assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("keypoint_head"))
+def test_the_generator_alone_decides_the_first_weights():
+    states = []
+    for seed, global_seed in ((0, 1), (0, 2), (1, 1)):
+        with torch.random.fork_rng():
+            torch.random.default_generator.manual_seed(global_seed)
+            made = DetectorNetwork(
+                "nano", 3, torch.Generator().manual_seed(seed),
+                poses=True, roi_classifier=True, n_keypoints=2, masks=True, residual=True,
+            )  # fmt: skip
+            states.append(made.state_dict())
+    first, same, other = states
+    assert all(torch.equal(first[name], same[name]) for name in first)
+    stem = "backbone.stem.0.0.weight"
+    assert not torch.equal(first[stem], other[stem])
 
 
-def test_masks_have_their_maps_and_learn_and_nothing_else_is_there():
+@pytest.mark.parametrize(
+    ("option", "head", "shapes"),
+    [
+        ({"n_keypoints": 5}, "keypoint_head", {"keypoints": (2, 3, 5, 4, 16, 24)}),
+        (
+            {"masks": True},
+            "mask_head",
+            {"segmentation": (2, 4, 16, 24), "centre_offsets": (2, 2, 16, 24)},
+        ),
+        ({"poses": True}, "roi_network", {}),
+    ],
+)
+def test_optional_heads_have_their_maps_and_learn_and_nothing_else_is_there(option, head, shapes):
     plain, found = (
-        DetectorNetwork("nano", 3, torch.Generator().manual_seed(0), masks=masks)
-        for masks in (False, True)
+        DetectorNetwork("nano", 3, torch.Generator().manual_seed(0), **options)
+        for options in ({}, option)
     )
+    assert plain.state_dict().keys() <= found.state_dict().keys()
     more = found.state_dict().keys() - plain.state_dict().keys()
-    assert {name.split(".")[0] for name in more} == {"mask_head"}
+    assert {name.split(".")[0] for name in more} == {head}
+    assert getattr(plain, head) is None
+    if head == "roi_network":
+        assert found.roi_network.class_head is None
+        return
     maps = found.train()(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
-    assert (maps.segmentation.shape, maps.centre_offsets.shape) == ((2, 4, 16, 24), (2, 2, 16, 24))
-    (maps.segmentation.square().sum() + maps.centre_offsets.square().sum()).backward()
-    named = dict(found.named_parameters())
-    assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("mask_head"))
+    outputs = [getattr(maps, name) for name in shapes]
+    assert [output.shape for output in outputs] == list(shapes.values())
+    sum(output.square().sum() for output in outputs).backward()
+    assert all(p.grad.abs().max() > 0 for p in getattr(found, head).parameters())

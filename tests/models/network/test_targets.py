@@ -99,29 +99,6 @@ def points_of(numbers, points):
     return Keypoints(places, np.ones(places.shape[:2]), np.zeros(places.shape[:2], int))
 
 
-def test_stacked_crops_keep_the_objects_of_each():
-    none = np.zeros((0, 4))
-    boxes = [[(0, 0, 12, 12), (30, 10, 90, 80)], [], [(10, 10, 50, 50)]]
-    crops = [
-        make_targets(
-            np.array(found, float).reshape(-1, 4),
-            np.zeros(len(found), np.int64),
-            none,
-            (96, 128),
-            points_of(10.0 * number + np.arange(len(found)), 8),
-        )
-        for number, found in enumerate(boxes)
-    ]
-    whole = stack_targets(crops)
-    assert whole.keypoints.shape == (3, 8, 2)
-    for number, found in enumerate(boxes):
-        owners = sorted(set(whole.object_indices[number].ravel()) - {-1})
-        assert [whole.keypoints[owner, 0, 0] for owner in owners] == [
-            10 * number + index for index in range(len(found))
-        ]
-    assert stack_targets([targets([(0, 0, 12, 12)])]).keypoints is None
-
-
 def test_keypoints_go_with_their_objects():
     crops = []
     for number, count in enumerate((1, 0, 2)):
@@ -133,7 +110,9 @@ def test_keypoints_go_with_their_objects():
     whole = stack_targets(crops)
     assert whole.keypoints[:, 0, 0].tolist() == [0, 2, 2]
     assert whole.keypoint_visibility.shape == (3, 3)
-    assert sorted(set(whole.object_indices[2].ravel())) == [-1, 1, 2]
+    owners = [sorted(set(indices.ravel())) for indices in whole.object_indices]
+    assert owners == [[-1, 0], [-1], [-1, 1, 2]]
+    assert stack_targets([targets([(0, 0, 12, 12)])]).keypoints is None
 
 
 def test_heat_lies_on_what_is_seen_and_sides_reach_the_whole_object():

@@ -45,15 +45,12 @@ from sim2cam.models.training.config import AdaptationConfig, FineTuning, TrainCo
 from sim2cam.models.training.images import Tasks, read_annotated_image
 from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import read_metrics, train_detector
+from tests.support.interruption import assert_resumes_exactly
 
 SSD, PIXELS = "ssdlite320_mobilenet_v3_large", "lraspp_mobilenet_v3_large"
 CONFIG = TrainConfig(
     steps=4, batch=2, crop_px=64, warmup_steps=2, photometric=False, rotate_any=False
 )
-
-
-class KilledError(Exception):
-    """Stands for a process that is gone."""
 
 
 def generator(seed=0):
@@ -190,39 +187,23 @@ def settings(name, **more):
     return replace(CONFIG, architecture=name, **{k: True for k, on in kinds.items() if on}, **more)
 
 
-def kill_at(step):
-    def progress(line):
-        if line.step == step:
-            raise KilledError
-
-    return progress
-
-
 ALL = ("fcos_tiny", "maskrcnn_tiny", "keypointrcnn_tiny", "fcn_tiny")
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_resumed_training_is_bit_identical(data, tmp_path, name):
     parts, config = ((data, 1.0),), settings(name, photometric=True)
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    before = torch.get_rng_state()
-    train_detector(parts, config, whole, log_interval_steps=2)
-    assert torch.equal(torch.get_rng_state(), before)
-    with pytest.raises(KilledError):
-        train_detector(
-            parts,
-            config,
-            broken,
-            log_interval_steps=2,
-            checkpoint_interval_s=0,
-            progress=kill_at(2),
-        )
-    torch.rand(1)  # another process has drawn something else
-    detector = train_detector(parts, config, broken, log_interval_steps=2, resume=True)
-    for file in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
-        assert (whole / file).read_bytes() == (broken / file).read_bytes(), file
+
+    def train(run, **options):
+        torch.rand(int(options.get("resume", False)))  # another process has drawn something else
+        before = torch.get_rng_state()
+        detector = train_detector(parts, config, run, log_interval_steps=2, **options)
+        assert torch.equal(torch.get_rng_state(), before)
+        return detector
+
+    detector = assert_resumes_exactly(train, tmp_path)
     assert detector.card.architecture == name
-    assert {0.0} != set(read_metrics(broken)[-1].losses.values())
+    assert {0.0} != set(read_metrics(tmp_path / "cut")[-1].losses.values())
 
 
 def slow(*values):

@@ -212,7 +212,8 @@ def test_scaling_moves_confidences_alone(trained):
     assert min(d.score for d in found) < 0.01
 
 
-def test_the_least_number_of_pictures_is_enough(trained, tmp_path):
+def test_the_least_number_of_pictures_is_enough(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(measurement, "REFERENCE_CROPS", 64)
     weights, parts, held = trained
     detector = load_detector(weights)
     path = tmp_path / "weights.safetensors"
