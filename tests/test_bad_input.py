@@ -19,13 +19,7 @@ from sim2cam.data.matching import LabelMapping
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.data.sample import ObjectLabel
-from sim2cam.data.writer import (
-    FORMAT_VERSION,
-    NewSample,
-    prepare_folder,
-    write_json,
-    write_shard,
-)
+from sim2cam.data.writer import FORMAT_VERSION, NewSample, prepare_folder, write_json, write_shard
 from sim2cam.errors import Sim2CamError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, read_rgb
@@ -318,11 +312,7 @@ BAD = {
         "/none.toml: no such recipe file.",
     ),
     # output
-    "output is a file": (
-        plain_file,
-        start,
-        "/out: is a file, not a folder. Choose another --out.",
-    ),
+    "output is a file": (plain_file, start, "/out: is a file, not a folder. Choose another --out."),
     "output below a file": (
         file_above,
         start,

@@ -269,12 +269,7 @@ def test_hostile_files_do_not_stop_import(corpus, opened_beyond):
             assert one.error.startswith(str(corpus / one.name.removesuffix(Path(one.name).suffix)))
             assert "Traceback" not in one.error
         else:
-            values = [
-                *one.info.low_m,
-                *one.info.high_m,
-                one.info.radius_m,
-                one.info.mass_kg.low,
-            ]
+            values = [*one.info.low_m, *one.info.high_m, one.info.radius_m, one.info.mass_kg.low]
             assert np.isfinite(values).all()
             assert one.info.mass_kg.low > 0
     assert [one for one in names if one not in found] == []

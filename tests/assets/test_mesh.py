@@ -253,22 +253,10 @@ REPAIRED = {
         "4 of 4 faces are inverted. They are flipped and all normals recomputed.",
     ),
     "degenerate": (slivers, "2 of 6 faces are degenerate (no area) and removed."),
-    "16k texture": (
-        large_picture,
-        "the texture of 16384 x 8 pixels is scaled down to 4096.",
-    ),
-    "missing texture": (
-        without_picture,
-        "file 't.png' is missing. It is ignored.",
-    ),
-    "missing material": (
-        without_material,
-        "file 'a.mtl' is missing. It is ignored.",
-    ),
-    "texture elsewhere": (
-        elsewhere,
-        "file '../t.png' is missing. It is ignored.",
-    ),
+    "16k texture": (large_picture, "the texture of 16384 x 8 pixels is scaled down to 4096."),
+    "missing texture": (without_picture, "file 't.png' is missing. It is ignored."),
+    "missing material": (without_material, "file 'a.mtl' is missing. It is ignored."),
+    "texture elsewhere": (elsewhere, "file '../t.png' is missing. It is ignored."),
 }
 
 

@@ -138,8 +138,7 @@ def make_mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
     """
     if not name.strip().lower().endswith(MESH_SUFFIXES):
         raise InputError(
-            path,
-            f"mesh '{name[:80]}' is not in a supported format ({', '.join(MESH_SUFFIXES)}).",
+            path, f"mesh '{name[:80]}' is not in a supported format ({', '.join(MESH_SUFFIXES)})."
         )
     if not all(0 < abs(factor) < math.inf for factor in scale):
         raise InputError(path, f"mesh '{name[:80]}' has the invalid scale {scale}.")

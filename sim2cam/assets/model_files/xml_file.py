@@ -41,8 +41,7 @@ def read_xml(path: Path, max_bytes: int = MAX_XML_BYTES) -> Element:
             depth, count = depth + (1 if event == "start" else -1), count + 1
             if depth > _MAX_DEPTH or count > 2 * _MAX_ELEMENTS:
                 raise InputError(
-                    path,
-                    f"has more than {_MAX_ELEMENTS} elements, or more than {_MAX_DEPTH} deep.",
+                    path, f"has more than {_MAX_ELEMENTS} elements, or more than {_MAX_DEPTH} deep."
                 )
     except ParseError as error:
         raise InputError(path, f"is not valid XML ({error}).") from error
