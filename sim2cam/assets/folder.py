@@ -89,9 +89,7 @@ def _list_parts(folder: Path, name: str) -> Iterator[str]:
 def _is_mjcf(path: Path) -> bool:
     """Return whether an XML file begins like an MJCF file."""
     text = _read_prefix(path)
-    uncommented = b"".join(
-        part.partition(b"<!--")[0] for part in text.split(b"-->")
-    )  # without comments
+    uncommented = b"".join(part.partition(b"<!--")[0] for part in text.split(b"-->"))
     return b"<mujoco" in uncommented[:_PREFIX_BYTES]
 
 
@@ -115,10 +113,6 @@ def list_unreadable(folder: Path) -> tuple[str, ...]:
 
 def list_images(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the images in a folder and its subfolders, as sorted relative paths.
-
-    Args:
-        folder: Folder of images.
-        suffixes: Lower-case suffixes of the image formats.
 
     Raises:
         InputError: The folder is missing, has no image, or has too many.

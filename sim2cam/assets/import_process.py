@@ -102,12 +102,7 @@ class ImportWorker:
         self._buffer = b""
 
     def measure(self, path: Path, folder: Path) -> ImportResponse:
-        """Return the measurements of a file, or the error.
-
-        Args:
-            path: File to measure.
-            folder: Folder that contains all companion files.
-        """
+        """Return the measurements of a file, or the error."""
         process, startup_s = self._process, 0.0
         if process is None:
             process, startup_s = self._start(), _START_SECONDS

@@ -66,12 +66,9 @@ def import_assets(
 ) -> Iterator[ImportedAsset]:
     """Yield the import result of each file, in order.
 
-    Measurements and repaired meshes are cached until the file or one of its companions changes.
+    ``unit`` is for files whose card and format give none; None guesses it. Measurements and repaired
+    meshes are cached until the file or one of its companions changes.
 
-    Args:
-        folder: Folder of assets.
-        names: Paths of files relative to the folder.
-        unit: Length unit of files without one in the card or format; None to guess.
     """
     worker = ImportWorker()
     try:

@@ -97,11 +97,6 @@ class ParsedFile:
 def parse_file(path: Path, max_faces: int, root: Path | None = None) -> ParsedFile:
     """Read a mesh or model file in its own unit.
 
-    Args:
-        path: Mesh or model file.
-        max_faces: Maximum number of triangles.
-        root: Folder that contains all companion files; default: the folder of the file.
-
     Raises:
         InputError: As ``read_mesh_file``.
     """

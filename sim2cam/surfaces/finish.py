@@ -115,13 +115,7 @@ def has_relief_or_wear(material: Material) -> bool:
 
 
 def compute_relief_slopes(material: Material, points: Coordinates, texels: TexelGeometry) -> Floats:
-    """Return the slopes (h, w, 2) of a material's pattern as a height field; 0 for image textures.
-
-    Args:
-        material: material with relief.
-        points: coordinates of the texels in the pattern, metres.
-        texels: layout of the texels on the body.
-    """
+    """Return the slopes (h, w, 2) of a material's pattern as a height field; 0 for image textures."""
     if not material.relief or material.texture.image is not None:
         return np.zeros((*texels.shape, 2))
     height = (

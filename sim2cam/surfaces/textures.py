@@ -232,9 +232,8 @@ def _is_separable_grid(points: Sequence[Floats]) -> bool:
 def _interpolate_on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
     """Interpolate the lattice on a separable grid."""
     values = lattice
-    for axis in sorted(
-        range(3), key=lambda i: points[i].size
-    ):  # smallest first, to shrink intermediate arrays
+    # smallest first, to shrink intermediate arrays
+    for axis in sorted(range(3), key=lambda i: points[i].size):
         weights = _compute_lattice_weights(points[axis].ravel())
         values = np.moveaxis(np.tensordot(values, weights, (axis, 1)), -1, axis)
     shape = np.broadcast_shapes(*(c.shape for c in points))

@@ -69,6 +69,8 @@ def numbers() -> dict[str, bytes]:
     found["no-vertices.obj"] = FACES
     found["one-place.obj"] = "v 1 1 1\nv 1 1 1\nv 1 1 1\nf 1 2 3\n"
     found["a-line.obj"] = "v 0 0 0\nv 1 1 1\nv 2 2 2\nf 1 2 3\n"
+    found["flat.obj"] = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3 4\n"
+    found["leaning.obj"] = "v 0 0 0\nv 1 0 0.3\nv 1 1 0.7\nv 0 1 0.4\nf 1 2 3 4\n"
     found["tiny.obj"] = "v 0 0 0\nv 1e-9 0 0\nv 0 1e-9 0\nf 1 2 3\n"
     found["huge.obj"] = "v 0 0 0\nv 1e9 0 0\nv 0 1e9 0\nf 1 2 3\n"
     found["long-line.obj"] = "v " + "1 " * 500_000 + "\n" + TETRAHEDRON + FACES
@@ -276,6 +278,10 @@ def test_hostile_files_do_not_stop_import(corpus, opened_beyond):
     for number, card in enumerate(CARDS):
         assert found[f"card{number}.obj"].error, card
     assert opened_beyond(corpus) == set()
-    assert "is flat" in found["plain.gltf"].error
+    for name in ("flat.obj", "leaning.obj", "plain.gltf"):
+        assert (
+            found[name].error == f"{corpus / name}: is flat. Make it a solid, 0.5 mm thick or more."
+        )
+    assert "Error" not in "".join(one.error or "" for one in found.values())
     assert "is flat" not in found["cycle.gltf"].error
     assert "is missing" in " ".join(found["texture0.obj"].repairs)
