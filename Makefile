@@ -32,9 +32,9 @@ test-slow: $(READY)
 	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 # Lint, and part of the tests, on another version of Python, if it is here: `make test-3.12`.
-PART := tests/engines tests/render/physics tests/scene tests/assets tests/metrics/test_detection.py \
-	tests/learn tests/models/test_shipped.py tests/adapt/test_store.py tests/data/formats \
-	tests/commands/test_export.py tests/experiments/test_demo.py tests/test_cli.py tests/test_packaging.py
+PART := tests/engines tests/geometry tests/scene tests/render/physics tests/render/test_golden.py \
+	tests/assets/model_files tests/assets/test_readers.py tests/metrics/test_detection.py tests/learn \
+	tests/experiments/test_demo.py tests/test_cli.py tests/test_packaging.py
 test-3.%:
 	@python=$$(for path in python3.$* $${PYENV_ROOT:-~/.pyenv}/versions/3.$*.*/bin/python; do
 	  if $$path -c "" 2>/dev/null; then echo $$path; break; fi
