@@ -86,7 +86,7 @@ PIN_TORCH = { $(PIP) list --format=freeze | grep -E "^torch(vision)?=="; \
 # Headless OpenGL: Mesa's llvmpipe with EGL, or a GPU driver.
 MESA := libegl1 libgl1 libgl1-mesa-dri
 HAS_OPENGL = $(BIN)/python -c 'from sim2cam.pipeline.doctor import check_opengl; \
-	check = check_opengl(); print("set-up: OpenGL:", check.found); raise SystemExit(not check.ok)'
+	check = check_opengl(); print("set-up: OpenGL:", check.status); raise SystemExit(not check.ok)'
 NO_OPENGL := set-up: no OpenGL; renders come from pybullet's TinyRenderer
 
 VENV_PACKAGE = $$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')

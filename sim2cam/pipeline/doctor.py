@@ -214,7 +214,9 @@ def check_disk(folder: Path) -> SystemCheck:
 
 def _list_requirements() -> list[str]:
     requirements = [Requirement(line) for line in metadata.requires("sim2cam") or []]
-    required = [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+    required = [
+        r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})
+    ]
     return sorted(required, key=str.lower)
 
 
