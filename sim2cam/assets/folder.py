@@ -174,11 +174,8 @@ def read_image_card(path: Path) -> ImageMetadata:
         InputError: The TOML file is invalid.
     """
     card_path = path.with_suffix(".toml")
-    return (
-        ImageMetadata(**_read_table(card_path, ImageMetadata))
-        if card_path.is_file()
-        else ImageMetadata()
-    )
+    values = _read_table(card_path, ImageMetadata) if card_path.is_file() else {}
+    return ImageMetadata(**values)
 
 
 def _read_table(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[str, Any]:

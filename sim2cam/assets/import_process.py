@@ -162,10 +162,8 @@ class ImportWorker:
         assert self._process is not None
         assert self._process.stdout is not None
         pipe, pid = self._process.stdout.fileno(), self._process.pid
-        start_cpu_s, deadline = (
-            _measure_cpu_seconds(pid),
-            time.monotonic() + _WALL_TIME_FACTOR * seconds,
-        )
+        start_cpu_s = _measure_cpu_seconds(pid)
+        deadline = time.monotonic() + _WALL_TIME_FACTOR * seconds
         while b"\n" not in self._buffer:
             if not select.select([pipe], [], [], _POLL_SECONDS)[0]:
                 if _measure_cpu_seconds(pid) - start_cpu_s > seconds or time.monotonic() > deadline:

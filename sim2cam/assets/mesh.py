@@ -43,11 +43,8 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     """
     content = unpack(user_cache.read_entry(f"{asset.digest}.npz")) if asset.digest else None
     if content is None:
-        content = (
-            _reread(asset)
-            if asset.digest
-            else parse_file(Path(asset.path), asset.max_faces).content
-        )
+        path = Path(asset.path)
+        content = _reread(asset) if asset.digest else parse_file(path, asset.max_faces).content
     return content.scale(asset.unit_m)
 
 

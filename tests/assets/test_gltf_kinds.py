@@ -11,6 +11,7 @@ from sim2cam.assets.mesh_files.reader import read_solids
 from sim2cam.errors import InputError
 from sim2cam.surfaces.textures import encode_srgb
 
+BASE = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
 UPRIGHT = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
 
 
@@ -55,7 +56,7 @@ def test_texture_coordinates_may_be_normalized(tmp_path, kind):
     told = PLACES if kind == "f4" else (PLACES * np.iinfo(kind).max).astype(f"<{kind}")
     more = {} if kind == "f4" else {"normalized": True, "stride": 4}
     maker.primitive(attributes={"TEXCOORD_0": maker.accessor(told, **more)})
-    maker.material({"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}, image_file("red"))
+    maker.material(BASE, image_file("red"))
     (solid,), _ = maker.read(tmp_path)
     assert np.allclose(solid.uvs, np.stack([PLACES[:, 0], 1 - PLACES[:, 1]], axis=1))
 
@@ -169,25 +170,14 @@ def test_colors_of_specular_glossiness_are_diffuse(tmp_path, factor):
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "1", "I;16"])
 def test_images_of_every_mode_keep_their_colour(tmp_path, mode):
-    grey = {
-        "L": 100,
-        "LA": (100, 255),
-        "P": 100,
-        "RGBA": (100, 100, 100, 255),
-        "1": 1,
-        "I;16": 25700,
-    }
-    maker = Maker().material(
-        {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}, image_file(grey[mode], mode)
-    )
-    (solid,), _ = maker.read(tmp_path)
+    grey = {"LA": (100, 255), "RGBA": (100, 100, 100, 255), "1": 1, "I;16": 25700}
+    (solid,), _ = Maker().material(BASE, image_file(grey.get(mode, 100), mode)).read(tmp_path)
     from sim2cam.images import shrink_image
 
     expected = {"1": 255, "P": Image.new("P", (1, 1), 100).convert("RGB").getpixel((0, 0))[0]}
     assert shrink_image(solid.image, 4, tmp_path)[0, 0, 0] == expected.get(mode, 100)
 
 
-BASE = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
 LEFT_OUT = {
     "has transparent materials. They are rendered opaque.": ({"alphaMode": "BLEND"}, [], {}),
     "image 'wood' has an unsupported format and is ignored.": (

@@ -152,19 +152,10 @@ def colored() -> dict[str, bytes]:
     Image.new("RGB", (8, 8), (200, 30, 30)).save(stream, "png")
     picture = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
     found = {}
-    for name, number in (
-        ("nan", np.nan),
-        ("inf", np.inf),
-        ("far", 1e30),
-        ("wide", 5e3),
-        ("minus", -1),
-    ):
-        for attribute, kind in (
-            ("COLOR_0", 4),
-            ("COLOR_0", 1),
-            ("TEXCOORD_0", 2),
-            ("TEXCOORD_0", 3),
-        ):
+    numbers = {"nan": np.nan, "inf": np.inf, "far": 1e30, "wide": 5e3, "minus": -1}
+    attributes = (("COLOR_0", 4), ("COLOR_0", 1), ("TEXCOORD_0", 2), ("TEXCOORD_0", 3))
+    for name, number in numbers.items():
+        for attribute, kind in attributes:
             corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0]], "<f4")
             values = np.linspace(0, 1, 3 * kind, dtype="<f4")
             values[-1] = number
@@ -240,14 +231,8 @@ def corpus(tmp_path_factory):
     (folder / "loop.obj").symlink_to(folder / "loop.obj")
     (folder / "folder.obj").mkdir()
     bomb(folder / "bomb.png")
-    files = (
-        damaged(sound(root))
-        | numbers()
-        | claims()
-        | scenes()
-        | colored()
-        | reaching_out("outside.png")
-    )
+    files = damaged(sound(root)) | numbers() | claims() | scenes() | colored()
+    files |= reaching_out("outside.png")
     files["bomb.mtl"] = b"newmtl m\nmap_Kd bomb.png\n"
     files["bomb.obj"] = files["texture0.obj"].replace(b"way0", b"bomb")
     for number, card in enumerate(CARDS):

@@ -100,12 +100,13 @@ class GltfMaterials:
             name in extensions for name in _TRANSPARENT_MODES
         ):
             self._data.files.warn_once("has transparent materials. They are rendered opaque.")
-        shading, names = material.get("pbrMetallicRoughness") or {}, ("baseColorFactor", "baseColorTexture")  # fmt: skip
+        shading, names = (
+            material.get("pbrMetallicRoughness"),
+            ("baseColorFactor", "baseColorTexture"),
+        )
         if _SPECULAR_GLOSSINESS in extensions:
-            shading, names = (
-                extensions[_SPECULAR_GLOSSINESS] or {},
-                ("diffuseFactor", "diffuseTexture"),
-            )
+            shading, names = extensions[_SPECULAR_GLOSSINESS], ("diffuseFactor", "diffuseTexture")
+        shading = shading or {}
         factor = _parse_factor(shading.get(names[0], [1.0] * 4))
         if factor is None:
             raise self._data.error(f"materials[{index}]: '{names[0]}' must be four numbers.")
@@ -167,12 +168,8 @@ class GltfMaterials:
                 data = files.read(self._data.get_file_name(uri))
             else:
                 raise self._data.error(f"{where} has neither data nor a URI.")
-            decoded = (
-                None
-                if data is None
-                else files.decode_image(data, f"'{self._get_image_name(index)}'")
-            )
-            self._images[index] = decoded
+            name = f"'{self._get_image_name(index)}'"
+            self._images[index] = None if data is None else files.decode_image(data, name)
         return self._images[index]
 
     def _get_image_name(self, index: int) -> str:
@@ -230,10 +227,8 @@ def _read_uv_transform(transform: dict[str, Any]) -> Floats | None:
     """Return the matrix (2, 3) of a texture transform; None if it is invalid."""
     try:
         (x, y), (width, height) = transform.get("offset", (0, 0)), transform.get("scale", (1, 1))
-        cos, sin = (
-            np.cos(float(transform.get("rotation", 0))),
-            np.sin(float(transform.get("rotation", 0))),
-        )
+        angle = float(transform.get("rotation", 0))
+        cos, sin = np.cos(angle), np.sin(angle)
         matrix = np.array(
             [[cos * width, sin * height, x], [-sin * width, cos * height, y]], np.float64
         )
