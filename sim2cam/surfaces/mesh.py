@@ -68,8 +68,11 @@ def make_single_part(vertex_count: int) -> NDArray[np.uint32]:
 def join_meshes(parts: Sequence[Mesh]) -> Mesh:
     """Join meshes to one, each a part of it."""
     starts = np.cumsum([0, *(len(part.vertices_m) for part in parts[:-1])])
-    names = ("vertices_m", "normals", "tangents", "uvs")
-    vectors = [np.vstack([getattr(part, name) for part in parts]) for name in names]
+    points, normals, tangents, uvs = (
+        np.vstack([getattr(part, name) for part in parts])
+        for name in ("vertices_m", "normals", "tangents", "uvs")
+    )
     faces = np.vstack([part.faces + start for part, start in zip(parts, starts, strict=True)])
     numbers = np.arange(1, len(parts) + 1, dtype=np.uint32)
-    return Mesh(*vectors, faces, np.repeat(numbers, [len(part.parts) for part in parts]))
+    part_numbers = np.repeat(numbers, [len(part.parts) for part in parts])
+    return Mesh(points, normals, tangents, uvs, faces, part_numbers)
