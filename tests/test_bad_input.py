@@ -19,13 +19,7 @@ from sim2cam.data.matching import LabelMapping
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.data.sample import ObjectLabel
-from sim2cam.data.writer import (
-    FORMAT_VERSION,
-    NewSample,
-    prepare_folder,
-    write_json,
-    write_shard,
-)
+from sim2cam.data.writer import FORMAT_VERSION, NewSample, prepare_folder, write_json, write_shard
 from sim2cam.errors import Sim2CamError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, read_rgb
@@ -182,200 +176,79 @@ def unlabelled(folder):
 
 
 BAD = {
-    # images
-    "missing image": (
-        without_image,
-        read_real_images,
-        "/a.jpg: no such image. Check the path or the annotation file.",
-    ),
-    "truncated image": (
-        lambda folder: captures(folder, image=encode_jpeg(RGB, 90)[:-200]),
-        read_pixels,
-        "/a.jpg: damaged image (image file is truncated (N bytes not processed)). Copy the "
-        "file again.",
-    ),
-    "image that is none": (
-        lambda folder: captures(folder, image=b"hello"),
-        read_real_images,
-        "/a.jpg: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000.",
-    ),
-    # captures
-    "unknown image id": (
-        lambda folder: captures(folder, image_id=5),
-        read_real_images,
-        f"/a.json: annotations[0] has image_id 5, which is not in the list of images. {CORRECT}",
-    ),
-    "negative size": (
-        lambda folder: captures(folder, bbox=[2, 3, -10, 6]),
-        read_real_images,
-        "/a.json: annotations[0] (image a.jpg): bbox [2.0, 3.0, -10.0, 6.0] must have a width and "
-        f"a height above 0. {CORRECT}",
-    ),
-    "box outside its image": (
-        lambda folder: captures(folder, bbox=[32, 3, 10, 6]),
-        read_real_images,
-        "/a.json: annotations[0] (image a.jpg): bbox [32.0, 3.0, 10.0, 6.0] lies outside the "
-        f"image of 32x24 pixels. {CORRECT}",
-    ),
-    "unknown category id": (
-        lambda folder: captures(folder, category_id=5),
-        read_real_images,
-        f"/a.json: annotations[0] (image a.jpg): no category has the id 5. Allowed: 1 (1). {CORRECT}",
-    ),
-    "no captures": (
-        lambda folder: folder / "none.json",
-        read_real_images,
-        "/none.json: no such file. Check the path.",
-    ),
-    "empty capture folder": (
-        empty_folder,
-        read_real_images,
-        "/photos: no images in it (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000). Check the path.",
-    ),
-    "captures that cannot be scored": (unlabelled, split_real_images, f"/a.json: {NO_TRUTH}"),
-    # categories
-    "category the detector does not know": (
-        lambda folder: captures(folder, name="six"),
-        bench,
-        ": the detector has no category 'six', only 1, 2. Add --map six=NAME, or --ignore-unmatched to drop such objects.",
-    ),
-    "category that training data lack": (
-        captures,
-        train_on,
-        ": has no category '2', so such objects would be trained as background. Add --map REAL=2, or label them. If no image shows one, add '2' to the list of categories.",
-    ),
-    "category that other training data lacks": (
-        renders_and_captures,
-        train_with_captures,
-        "/photos: categories six differ from those of {folder}/data: 1, 2. Rename them with --map, drop others "
-        "with --ignore-unmatched, or add categories without objects to the dataset's list.",
-    ),
-    "category that the data set does not list": (
-        lambda folder: data_set(folder, "7"),
-        read_dataset,
-        "/data/shards/000000/samples.jsonl: sample 000000: unknown category '7'. Allowed: 1, 2.",
-    ),
-    # recipes
-    "wrong key": (
-        recipe("[render]\nwidht = 100"),
-        read_recipe,
-        "/mine.toml: unknown key 'render.widht'. Did you mean 'width'? Allowed: channels, "
-        "height, rest, sequence, views, width",
-    ),
-    "wrong key of a distribution": (
-        recipe('[domain.layout]\naspect = {kind = "uniform", low = 0.5, hihg = 1.0}'),
-        read_recipe,
-        "/mine.toml: unknown key 'domain.layout.aspect.hihg'. Did you mean 'high'? Allowed: high, "
-        "kind, low",
-    ),
-    "unknown distribution": (
-        recipe('[domain.layout]\naspect = {kind = "unifrom", low = 0.5, high = 1.0}'),
-        read_recipe,
-        "/mine.toml: 'domain.layout.aspect': unknown kind 'unifrom'. Did you mean 'uniform'? "
-        "Allowed: choice, clip, column, constant, curve, each, given, integers, log_uniform, normal, power, product, quota, rounded, same, schedule, shared, sum, uniform",
-    ),
-    "wrong type": (
-        recipe('[render]\nwidth = "wide"'),
-        read_recipe,
-        "/mine.toml: 'render.width': Input should be a valid integer, unable to parse string as "
-        'an integer (found "wide").',
-    ),
-    "impossible range": (
-        recipe('[domain.layout]\naspect = {kind = "uniform", low = 1.0, high = 0.5}'),
-        read_recipe,
-        "/mine.toml: 'domain.layout.aspect.uniform': uniform needs low <= high, not 1.0 > 0.5 "
-        '(found {"kind": "uniform", "low": 1.0, "high": 0.5}).',
-    ),
-    "impossible size": (
-        recipe("[render]\nwidth = 3"),
-        read_recipe,
-        "/mine.toml: 'render': width and height must be 16 to 4096, not 3x640 (found "
-        '{"rest": {"friction_scale": 0.2, "max_restarts": 6}, "width": 3}).',
-    ),
-    "impossible training": (
-        recipe("[train]\nsteps = -1"),
-        read_recipe,
-        "/mine.toml: 'train': steps must be 1 or more, not -1.",
-    ),
-    "impossible translation": (
-        recipe("[adapt.translator]\nlearning_rate_generator = 0"),
-        read_recipe,
-        "/mine.toml: 'adapt.translator': learning_rate_generator must be above 0, not 0.0.",
-    ),
-    "categories without a face": (
-        recipe('categories = ["1", "2", "3", "4", "5"]'),
-        read_recipe,
-        "/mine.toml: categories lack 6, the upper faces of a die.",
-    ),
-    "no TOML": (
-        recipe("x ="),
-        read_recipe,
-        "/mine.toml: not TOML: Invalid value (at line 2, column 4).",
-    ),
-    "no recipe": (
-        lambda folder: folder / "none.toml",
-        read_recipe,
-        "/none.toml: no such recipe file.",
-    ),
-    # output
-    "output is a file": (
-        plain_file,
-        start,
-        "/out: is a file, not a folder. Choose another --out.",
-    ),
-    "output below a file": (
-        file_above,
-        start,
-        "/out/data/dataset.json: cannot be written (Not a directory). Choose another --out or "
-        "change its permissions.",
-    ),
-    "output is not empty": (
-        data_set,
-        start,
-        "/data: is not empty. Add --resume to continue or --overwrite to start again.",
-    ),
-    "output holds other things, overwrite": (
-        photos,
-        start_over,
-        ": contains 'a.jpg', which is not part of a dataset. Choose another --out.",
-    ),
-    "output holds other things, resume": (
-        photos,
-        resume,
-        ": contains 'a.jpg', which is not part of a dataset. Choose another --out.",
-    ),
-    "output holds another dataset": (
-        data_set,
-        resume_other,
-        "/data: holds another dataset: seed is 0, not 7. Choose another --out or add --overwrite.",
-    ),
-    "disk is full at a shard": (
-        data_set,
-        on_a_full_disk(add_shard),
-        f"/data/shards/000001.part/rgb/000000.jpg: {FULL}--resume.",
-    ),
-    "disk is full at a longer shard": (
-        data_set,
-        on_a_full_disk(replace_shard),
-        f"/data/shards/000000.part/rgb/000000.jpg: {FULL}--resume.",
-    ),
-    "disk is full at a header": (
-        data_set,
-        on_a_full_disk(rewrite_header),
-        f"/data/dataset.json: {FULL}--resume.",
-    ),
-    "disk is full at an export": (
-        data_set,
-        on_a_full_disk(export),
-        f"/coco.part/images/train/000000.jpg: {FULL}--resume.",
-    ),
-    # data sets
-    "no data set": (
-        empty_folder,
-        check_dataset,
-        "/photos: not a dataset: it has no dataset.json. Check the path.",
-    ),
-}
+    "missing image": (without_image, read_real_images,
+        "/a.jpg: no such image. Check the path or the annotation file."),
+    "truncated image": (lambda folder: captures(folder, image=encode_jpeg(RGB, 90)[:-200]), read_pixels,
+        "/a.jpg: damaged image (image file is truncated (N bytes not processed)). Copy the file again."),
+    "image that is none": (lambda folder: captures(folder, image=b"hello"), read_real_images,
+        "/a.jpg: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000."),
+    "unknown image id": (lambda folder: captures(folder, image_id=5), read_real_images,
+        f"/a.json: annotations[0] has image_id 5, which is not in the list of images. {CORRECT}"),
+    "negative size": (lambda folder: captures(folder, bbox=[2, 3, -10, 6]), read_real_images,
+        f"/a.json: annotations[0] (image a.jpg): bbox [2.0, 3.0, -10.0, 6.0] must have a width and a height above 0. {CORRECT}"),
+    "box outside its image": (lambda folder: captures(folder, bbox=[32, 3, 10, 6]), read_real_images,
+        f"/a.json: annotations[0] (image a.jpg): bbox [32.0, 3.0, 10.0, 6.0] lies outside the image of 32x24 pixels. {CORRECT}"),
+    "unknown category id": (lambda folder: captures(folder, category_id=5), read_real_images,
+        f"/a.json: annotations[0] (image a.jpg): no category has the id 5. Allowed: 1 (1). {CORRECT}"),
+    "no captures": (lambda folder: folder / "none.json", read_real_images,
+        "/none.json: no such file. Check the path."),
+    "empty capture folder": (empty_folder, read_real_images,
+        "/photos: no images in it (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000). Check the path."),
+    "captures that cannot be scored": (unlabelled, split_real_images,
+        f"/a.json: {NO_TRUTH}"),
+    "category the detector does not know": (lambda folder: captures(folder, name="six"), bench,
+        ": the detector has no category 'six', only 1, 2. Add --map six=NAME, or --ignore-unmatched to drop such objects."),
+    "category that training data lack": (captures, train_on,
+        ": has no category '2', so such objects would be trained as background. Add --map REAL=2, or label them. If no image shows one, add '2' to the list of categories."),
+    "category that other training data lacks": (renders_and_captures, train_with_captures,
+        "/photos: categories six differ from those of {folder}/data: 1, 2. Rename them with --map, drop others with --ignore-unmatched, or add categories without objects to the dataset's list."),
+    "category that the data set does not list": (lambda folder: data_set(folder, "7"), read_dataset,
+        "/data/shards/000000/samples.jsonl: sample 000000: unknown category '7'. Allowed: 1, 2."),
+    "wrong key": (recipe("[render]\nwidht = 100"), read_recipe,
+        "/mine.toml: unknown key 'render.widht'. Did you mean 'width'? Allowed: channels, height, rest, sequence, views, width"),
+    "wrong key of a distribution": (recipe('[domain.layout]\naspect = {kind = "uniform", low = 0.5, hihg = 1.0}'), read_recipe,
+        "/mine.toml: unknown key 'domain.layout.aspect.hihg'. Did you mean 'high'? Allowed: high, kind, low"),
+    "unknown distribution": (recipe('[domain.layout]\naspect = {kind = "unifrom", low = 0.5, high = 1.0}'), read_recipe,
+        "/mine.toml: 'domain.layout.aspect': unknown kind 'unifrom'. Did you mean 'uniform'? Allowed: choice, clip, column, constant, curve, each, given, integers, log_uniform, normal, power, product, quota, rounded, same, schedule, shared, sum, uniform"),
+    "wrong type": (recipe('[render]\nwidth = "wide"'), read_recipe,
+        "/mine.toml: 'render.width': Input should be a valid integer, unable to parse string as an integer (found \"wide\")."),
+    "impossible range": (recipe('[domain.layout]\naspect = {kind = "uniform", low = 1.0, high = 0.5}'), read_recipe,
+        "/mine.toml: 'domain.layout.aspect.uniform': uniform needs low <= high, not 1.0 > 0.5 (found {\"kind\": \"uniform\", \"low\": 1.0, \"high\": 0.5})."),
+    "impossible size": (recipe("[render]\nwidth = 3"), read_recipe,
+        "/mine.toml: 'render': width and height must be 16 to 4096, not 3x640 (found {\"rest\": {\"friction_scale\": 0.2, \"max_restarts\": 6}, \"width\": 3})."),
+    "impossible training": (recipe("[train]\nsteps = -1"), read_recipe,
+        "/mine.toml: 'train': steps must be 1 or more, not -1."),
+    "impossible translation": (recipe("[adapt.translator]\nlearning_rate_generator = 0"), read_recipe,
+        "/mine.toml: 'adapt.translator': learning_rate_generator must be above 0, not 0.0."),
+    "categories without a face": (recipe('categories = ["1", "2", "3", "4", "5"]'), read_recipe,
+        "/mine.toml: categories lack 6, the upper faces of a die."),
+    "no TOML": (recipe("x ="), read_recipe,
+        "/mine.toml: not TOML: Invalid value (at line 2, column 4)."),
+    "no recipe": (lambda folder: folder / "none.toml", read_recipe,
+        "/none.toml: no such recipe file."),
+    "output is a file": (plain_file, start,
+        "/out: is a file, not a folder. Choose another --out."),
+    "output below a file": (file_above, start,
+        "/out/data/dataset.json: cannot be written (Not a directory). Choose another --out or change its permissions."),
+    "output is not empty": (data_set, start,
+        "/data: is not empty. Add --resume to continue or --overwrite to start again."),
+    "output holds other things, overwrite": (photos, start_over,
+        ": contains 'a.jpg', which is not part of a dataset. Choose another --out."),
+    "output holds other things, resume": (photos, resume,
+        ": contains 'a.jpg', which is not part of a dataset. Choose another --out."),
+    "output holds another dataset": (data_set, resume_other,
+        "/data: holds another dataset: seed is 0, not 7. Choose another --out or add --overwrite."),
+    "disk is full at a shard": (data_set, on_a_full_disk(add_shard),
+        f"/data/shards/000001.part/rgb/000000.jpg: {FULL}--resume."),
+    "disk is full at a longer shard": (data_set, on_a_full_disk(replace_shard),
+        f"/data/shards/000000.part/rgb/000000.jpg: {FULL}--resume."),
+    "disk is full at a header": (data_set, on_a_full_disk(rewrite_header),
+        f"/data/dataset.json: {FULL}--resume."),
+    "disk is full at an export": (data_set, on_a_full_disk(export),
+        f"/coco.part/images/train/000000.jpg: {FULL}--resume."),
+    "no data set": (empty_folder, check_dataset,
+        "/photos: not a dataset: it has no dataset.json. Check the path."),
+}  # fmt: skip
 
 
 def tree(folder):

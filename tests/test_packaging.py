@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import email.parser
 import json
 import os
@@ -9,11 +10,15 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from sim2cam import __version__
 
@@ -95,6 +100,26 @@ def test_the_sdist_holds_real_files_in_place_of_the_links(built):
         files = {member.name for member in sdist.getmembers() if member.isfile()}
         assert not [member.name for member in sdist.getmembers() if member.issym()]
     assert {f"{top}/{name}" for name in PACKAGE | set(OF_THE_TOP)} <= files
+
+
+def test_each_core_dependency_is_imported():
+    imported = set()
+    for name in PACKAGE:
+        for node in ast.walk(ast.parse((ROOT / name).read_text())) if name.endswith(".py") else ():
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.partition(".")[0])
+    used = {
+        canonicalize_name(distribution)
+        for module, distributions in metadata.packages_distributions().items()
+        if module in imported
+        for distribution in distributions
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = map(Requirement, project["dependencies"])
+    names = {canonicalize_name(r.name) for r in declared if r.marker is None or r.marker.evaluate()}
+    assert names <= used
 
 
 def test_the_installed_package_is_not_this_source_tree(installed, tmp_path):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.data.environment import PYBULLET
 from sim2cam.engines.silence import silent_output
 from sim2cam.errors import BackendError
 from sim2cam.files import write_bytes
@@ -74,7 +75,7 @@ class TinyRasterizer(Rasterizer):
                 import pybullet
         except ImportError as error:
             raise BackendError(
-                "rendering without OpenGL needs pybullet. Run: pip install pybullet"
+                f"rendering without OpenGL needs pybullet. Run: pip install {PYBULLET}"
             ) from error
         self._bullet = pybullet
         self._client = -1

@@ -79,9 +79,8 @@ def compute_inertia(content: MeshContent, states: JointStates) -> Floats:
     uniform = uniform_inertia(content.pose_parts(states) or (compute_hull(vertices).points,))
     if content.is_closed and content.articulation is None:
         solid_inertia = compute_solid_pseudo_inertia(vertices[content.mesh.faces])
-        if is_plausible_inertia(
-            solid_inertia, vertices, uniform
-        ):  # fails for self-intersecting or inverted faces
+        # fails for self-intersecting or inverted faces
+        if is_plausible_inertia(solid_inertia, vertices, uniform):
             return solid_inertia
     return uniform
 

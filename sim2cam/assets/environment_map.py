@@ -230,6 +230,5 @@ def _resize(radiance: NDArray[Any], rows: int) -> Float32Array:
         return np.asarray(radiance, np.float32)
     is_smaller = len(radiance) > rows
     interpolation_mode = cv2.INTER_AREA if is_smaller else cv2.INTER_LINEAR
-    return np.asarray(
-        cv2.resize(radiance, (2 * rows, rows), interpolation=interpolation_mode), np.float32
-    )
+    resized = cv2.resize(radiance, (2 * rows, rows), interpolation=interpolation_mode)
+    return np.asarray(resized, np.float32)

@@ -89,9 +89,7 @@ def _list_parts(folder: Path, name: str) -> Iterator[str]:
 def _is_mjcf(path: Path) -> bool:
     """Return whether an XML file begins like an MJCF file."""
     text = _read_prefix(path)
-    uncommented = b"".join(
-        part.partition(b"<!--")[0] for part in text.split(b"-->")
-    )  # without comments
+    uncommented = b"".join(part.partition(b"<!--")[0] for part in text.split(b"-->"))
     return b"<mujoco" in uncommented[:_PREFIX_BYTES]
 
 
@@ -115,10 +113,6 @@ def list_unreadable(folder: Path) -> tuple[str, ...]:
 
 def list_images(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the images in a folder and its subfolders, as sorted relative paths.
-
-    Args:
-        folder: Folder of images.
-        suffixes: Lower-case suffixes of the image formats.
 
     Raises:
         InputError: The folder is missing, has no image, or has too many.
@@ -180,11 +174,8 @@ def read_image_card(path: Path) -> ImageMetadata:
         InputError: The TOML file is invalid.
     """
     card_path = path.with_suffix(".toml")
-    return (
-        ImageMetadata(**_read_table(card_path, ImageMetadata))
-        if card_path.is_file()
-        else ImageMetadata()
-    )
+    values = _read_table(card_path, ImageMetadata) if card_path.is_file() else {}
+    return ImageMetadata(**values)
 
 
 def _read_table(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[str, Any]:

@@ -102,12 +102,7 @@ class ImportWorker:
         self._buffer = b""
 
     def measure(self, path: Path, folder: Path) -> ImportResponse:
-        """Return the measurements of a file, or the error.
-
-        Args:
-            path: File to measure.
-            folder: Folder that contains all companion files.
-        """
+        """Return the measurements of a file, or the error."""
         process, startup_s = self._process, 0.0
         if process is None:
             process, startup_s = self._start(), _START_SECONDS
@@ -167,10 +162,8 @@ class ImportWorker:
         assert self._process is not None
         assert self._process.stdout is not None
         pipe, pid = self._process.stdout.fileno(), self._process.pid
-        start_cpu_s, deadline = (
-            _measure_cpu_seconds(pid),
-            time.monotonic() + _WALL_TIME_FACTOR * seconds,
-        )
+        start_cpu_s = _measure_cpu_seconds(pid)
+        deadline = time.monotonic() + _WALL_TIME_FACTOR * seconds
         while b"\n" not in self._buffer:
             if not select.select([pipe], [], [], _POLL_SECONDS)[0]:
                 if _measure_cpu_seconds(pid) - start_cpu_s > seconds or time.monotonic() > deadline:

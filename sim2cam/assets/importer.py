@@ -66,12 +66,9 @@ def import_assets(
 ) -> Iterator[ImportedAsset]:
     """Yield the import result of each file, in order.
 
-    Measurements and repaired meshes are cached until the file or one of its companions changes.
+    ``unit`` is for files whose card and format give none; None guesses it. Measurements and repaired
+    meshes are cached until the file or one of its companions changes.
 
-    Args:
-        folder: Folder of assets.
-        names: Paths of files relative to the folder.
-        unit: Length unit of files without one in the card or format; None to guess.
     """
     worker = ImportWorker()
     try:
@@ -92,7 +89,8 @@ def import_assets(
                     yield ImportedAsset(name, error=response.error)
                     continue
                 if cached is None:
-                    _write_cached(path, folder, response.measures)
+                    data = MEASURES.dump_json(response.measures)
+                    user_cache.write_entry(_cache_key(path, folder), data)
                 yield _import_asset(path, name, card, response.measures, unit)
             except InputError as error:
                 yield ImportedAsset(name, error=str(error))
@@ -119,17 +117,13 @@ def _import_asset(
     longest = max(high - low for low, high in zip(measures.low, measures.high, strict=True))
     suffix = path.suffix.lower()
     given_unit = card.unit or (_METRIC if suffix in _METRIC_SUFFIXES else unit)
+    card_path, files = path.with_suffix(".toml"), f"{suffix[1:].upper()} files"
     if measures.articulation and given_unit != _METRIC:
-        raise InputError(
-            path.with_suffix(".toml"),
-            f"unit: {suffix[1:].upper()} files are in metres. Remove the key.",
-        )
+        raise InputError(card_path, f"unit: {files} are in metres. Remove the key.")
     if measures.articulation and card.center_of_mass:
-        problem = (
-            f"center_of_mass: {suffix[1:].upper()} files define it for each link. Remove the key."
-        )
-        raise InputError(path.with_suffix(".toml"), problem)
-    length_unit = given_unit or _guess_unit(longest)
+        problem = f"center_of_mass: {files} define it for each link. Remove the key."
+        raise InputError(card_path, problem)
+    length_unit = given_unit or ("m" if longest <= _MAX_SIDE_M else "mm")
     unit_m = METRES_PER_UNIT[length_unit]
     _check_size(path, longest * unit_m, length_unit)
     joints = measures.articulation.get_rest_states() if measures.articulation else ()
@@ -173,20 +167,14 @@ def _scale(length: float, vector: Vec3) -> Vec3:
     return vec3(np.multiply(vector, length))
 
 
-def _guess_unit(longest: float) -> LengthUnit:
-    return "m" if longest <= _MAX_SIDE_M else "mm"
-
-
 def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
     low, high = SIZES_M
     if not low <= longest_m <= high:
         kind, card = path.suffix[1:].upper(), path.with_suffix(".toml").name
         is_model = path.suffix.lower() in MODEL_SUFFIXES
-        hint = (
-            f"{kind} files are in metres: scale the model."
-            if is_model
-            else f'Set unit = "mm" (or another unit) in {card}.'
-        )
+        hint = f'Set unit = "mm" (or another unit) in {card}.'
+        if is_model:
+            hint = f"{kind} files are in metres: scale the model."
         raise InputError(
             path,
             f"the longest side is {longest_m:.3g} m (unit: {unit}); {low:g} to {high:g} m is allowed. "
@@ -199,9 +187,7 @@ def _check_keypoints(path: Path, card: AssetMetadata, measures: MeshMeasurements
     low, high = np.array(measures.low), np.array(measures.high)
     max_distance = _MAX_OUTSIDE * (high - low).max()
     for name, point in card.keypoints.items():
-        if (np.subtract(point, high) > max_distance).any() or (
-            np.subtract(low, point) > max_distance
-        ).any():
+        if max(np.subtract(point, high).max(), np.subtract(low, point).max()) > max_distance:
             raise InputError(
                 path.with_suffix(".toml"),
                 f"keypoint {name} lies at {point}, too far from the object's box "
@@ -260,10 +246,6 @@ def _read_cached(path: Path, folder: Path) -> MeshMeasurements | None:
     )
     has_new_files = any(location.find_companion(name) for name in measures.sources.missing)
     return measures if is_unchanged and not has_new_files else None
-
-
-def _write_cached(path: Path, folder: Path, measures: MeshMeasurements) -> None:
-    user_cache.write_entry(_cache_key(path, folder), MEASURES.dump_json(measures))
 
 
 def _cache_key(path: Path, folder: Path) -> str:

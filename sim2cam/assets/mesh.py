@@ -43,11 +43,8 @@ def read_mesh_file(asset: MeshFile) -> MeshContent:
     """
     content = unpack(user_cache.read_entry(f"{asset.digest}.npz")) if asset.digest else None
     if content is None:
-        content = (
-            _reread(asset)
-            if asset.digest
-            else parse_file(Path(asset.path), asset.max_faces).content
-        )
+        path = Path(asset.path)
+        content = _reread(asset) if asset.digest else parse_file(path, asset.max_faces).content
     return content.scale(asset.unit_m)
 
 
@@ -96,11 +93,6 @@ class ParsedFile:
 
 def parse_file(path: Path, max_faces: int, root: Path | None = None) -> ParsedFile:
     """Read a mesh or model file in its own unit.
-
-    Args:
-        path: Mesh or model file.
-        max_faces: Maximum number of triangles.
-        root: Folder that contains all companion files; default: the folder of the file.
 
     Raises:
         InputError: As ``read_mesh_file``.

@@ -34,8 +34,6 @@ _X_AXIS = np.array([1.0, 0.0, 0.0])
 
 def check_raw_mesh(raw: RawMesh, path: Path) -> None:
     """Raise InputError if vertices are invalid, faces are out of range, or the mesh has no extent."""
-    if raw.vertices.ndim != 2 or raw.vertices.shape[1] != 3:
-        raise InputError(path, "vertices must have three coordinates.")
     if raw.faces.min() < 0 or raw.faces.max() >= len(raw.vertices):
         raise InputError(path, f"a face refers to a missing vertex ({len(raw.vertices)} vertices).")
     invalid_rows = np.flatnonzero(~np.isfinite(raw.vertices).all(axis=1))
@@ -92,9 +90,7 @@ def _find_flipped_faces(welded: Any) -> NDArray[np.bool_]:
         return np.zeros(count, bool)
     pairs, edges = welded.face_adjacency, welded.face_adjacency_edges
     first, second = (_follows_edges(welded.faces[pairs[:, side]], edges) for side in (0, 1))
-    is_inconsistent = (
-        first == second
-    )  # consistent faces traverse a shared edge in opposite directions
+    is_inconsistent = first == second  # consistent faces traverse an edge in opposite directions
     # two nodes for each face, kept and flipped; a component is one consistent orientation
     starts = np.concatenate([pairs[:, 0], pairs[:, 0] + count])
     ends = np.concatenate(

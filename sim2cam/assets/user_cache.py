@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from sim2cam.data.cache import get_cache_folder
+from sim2cam.errors import OutputError
+from sim2cam.files import write_atomic
 
 _VERSION = "assets-5"  # incremented when the import changes
 
@@ -27,9 +27,5 @@ def read_entry(name: str) -> bytes | None:
 
 def write_entry(name: str, data: bytes) -> None:
     """Write a cache entry atomically; ignore write errors."""
-    with suppress(OSError):
-        get_folder().mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=get_folder())
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(part).replace(get_folder() / name)
+    with suppress(OutputError):
+        write_atomic(get_folder() / name, data)

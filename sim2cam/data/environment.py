@@ -10,16 +10,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+PYBULLET = "pybullet" if sys.version_info < (3, 12) else "pybullet-arm64"
+"""Distribution of pybullet that has wheels for this version of Python."""
+
 _PACKAGES = (
     "numpy",
     "torch",
     "torchvision",
-    "pybullet",
+    PYBULLET,
     "scikit-robot-pyrender",
     "opencv-python-headless",
 )
-
-
 _CPU_INFO = Path("/proc/cpuinfo")
 _SIMD_EXTENSIONS = ("avx512_bf16", "avx512f", "avx2", "asimd")
 """CPU features that affect inference speed, widest first; each implies those after it."""

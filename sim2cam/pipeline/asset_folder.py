@@ -12,6 +12,7 @@ from typing import Any
 from sim2cam.assets.folder import list_assets
 from sim2cam.assets.importer import import_assets
 from sim2cam.data.data_folder import DATA_FOLDER_VARIABLE, locate_data_folder
+from sim2cam.data.environment import PYBULLET
 from sim2cam.data.public.catalogue import PUBLIC_DATASETS
 from sim2cam.errors import InputError, RecipeError, suggest_name
 from sim2cam.scene.asset_facts import AssetInfo
@@ -86,7 +87,7 @@ def resolve_assets_folder(location: str, path: Path, key: str) -> str:
 def _find_package_folder(package: str, path: Path, key: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise RecipeError(path, f"'{key}': {package} is not installed. Run pip install pybullet.")
+        raise RecipeError(path, f"'{key}': {package} is not installed. Run pip install {PYBULLET}.")
     return Path(spec.origin).parent
 
 

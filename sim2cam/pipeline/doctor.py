@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from sim2cam.data.cache import get_cache_folder
-from sim2cam.data.environment import get_package_version
+from sim2cam.data.environment import PYBULLET, get_package_version
 from sim2cam.errors import BackendError
 
 MESA_PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
@@ -75,7 +77,7 @@ def can_run(checks: list[SystemCheck]) -> bool:
 def check_python() -> SystemCheck:
     """Check the version of Python, which must be 3.11 or later."""
     ok = sys.version_info >= (3, 11)
-    remedy = "" if ok else "Install Python 3.11, then run: make setup PYTHON=python3.11"
+    remedy = "" if ok else "Install Python 3.13, then run: make setup PYTHON=python3.13"
     return SystemCheck("python", ok, platform.python_version(), remedy)
 
 
@@ -137,12 +139,8 @@ def check_pybullet() -> SystemCheck:
     """Check that pybullet can be imported, in a child process."""
     succeeded, message = _run_in_child("import pybullet")
     if succeeded:
-        return SystemCheck("pybullet", True, get_package_version("pybullet") or "present")
-    remedy = (
-        "pybullet has wheels up to Python 3.11; later versions build it from source: "
-        "apt-get install -y build-essential python3-dev, then run: pip install pybullet"
-    )
-    return SystemCheck("pybullet", False, message, remedy)
+        return SystemCheck("pybullet", True, get_package_version(PYBULLET) or "present")
+    return SystemCheck("pybullet", False, message, f"Run: pip install {PYBULLET}")
 
 
 def check_torch() -> SystemCheck:
@@ -213,10 +211,11 @@ def check_disk(folder: Path) -> SystemCheck:
 
 
 def _list_requirements() -> list[str]:
-    requirements = [line for line in metadata.requires("sim2cam") or [] if "extra ==" not in line]
-    return sorted(
-        (re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in requirements), key=str.lower
-    )
+    requirements = [Requirement(line) for line in metadata.requires("sim2cam") or []]
+    required = [
+        r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})
+    ]
+    return sorted(required, key=str.lower)
 
 
 def _run_in_child(code: str) -> tuple[bool, str]:

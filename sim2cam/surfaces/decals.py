@@ -92,9 +92,8 @@ def composite_decals(
 def _composite_decal(decal: Decal, panel: Panel, side_colors: Floats, coverage: Floats) -> None:
     """Composite a decal onto the colours (h, w, 3) and coverage (h, w) of a side, in place."""
     texel, size_m = np.array(panel.plane.texel_size_m), np.array(panel.size_m)
-    decal_rgba = _render_decal(
-        decal, max(8, math.ceil(min(decal.width_m, max(size_m)) / texel.min()))
-    )
+    width_px = math.ceil(min(decal.width_m, max(size_m)) / texel.min())
+    decal_rgba = _render_decal(decal, max(8, width_px))
     c, s = math.cos(decal.angle_rad), math.sin(decal.angle_rad)
     width, height = decal.width_m * np.array([1.0, decal_rgba.shape[0] / decal_rgba.shape[1]])
     bounding_m = np.array([abs(c) * width + abs(s) * height, abs(s) * width + abs(c) * height])
@@ -130,12 +129,8 @@ def _compute_tear_depth_m(
         return 0.0
     black = (0.0, 0.0, 0.0)
     tears = Texture("fbm", black, black, _TEAR_SCALE * side_m, 1.0, 0.3, decal.seed)
-    return (
-        decal.wear
-        * _MAX_TEAR_DEPTH
-        * side_m
-        * make_level_sampler(tears)((along, across, np.zeros(1)))
-    )
+    level = make_level_sampler(tears)((along, across, np.zeros(1)))
+    return decal.wear * _MAX_TEAR_DEPTH * side_m * level
 
 
 def _render_decal(decal: Decal, width_px: int) -> Float32Array:
@@ -158,11 +153,6 @@ def _draw_text_line(text: str) -> Canvas:
     line_px = _LETTER_PX / _LETTER_HEIGHT_FRACTION
     canvas = np.zeros((round(line_px), round(line_px * aspect)), np.uint8)
     if text:
-        draw_text(
-            canvas,
-            text,
-            (0.5, 0.5 / aspect),
-            _LETTER_HEIGHT_FRACTION / aspect,
-            max_width=1 - 0.5 / aspect,
-        )
+        height = _LETTER_HEIGHT_FRACTION / aspect
+        draw_text(canvas, text, (0.5, 0.5 / aspect), height, max_width=1 - 0.5 / aspect)
     return canvas

@@ -87,10 +87,8 @@ def build_material_maps(
         decal_area_m: width and height of the central area with decals; None without decals.
     """
     n = count_texels(span_m)
-    points, plane = (
-        make_texel_points(material.texture, n, span_m),
-        PlanarTexels((n, n), (span_m / n,) * 2),
-    )
+    points = make_texel_points(material.texture, n, span_m)
+    plane = PlanarTexels((n, n), (span_m / n,) * 2)
     maps = make_plain_maps(make_color_sampler(material.texture)(points), material)
     maps = replace(maps, slopes=maps.slopes + compute_relief_slopes(material, points, plane))
     if decal_area_m is not None:
@@ -115,13 +113,7 @@ def has_relief_or_wear(material: Material) -> bool:
 
 
 def compute_relief_slopes(material: Material, points: Coordinates, texels: TexelGeometry) -> Floats:
-    """Return the slopes (h, w, 2) of a material's pattern as a height field; 0 for image textures.
-
-    Args:
-        material: material with relief.
-        points: coordinates of the texels in the pattern, metres.
-        texels: layout of the texels on the body.
-    """
+    """Return the slopes (h, w, 2) of a material's pattern as a height field; 0 for image textures."""
     if not material.relief or material.texture.image is not None:
         return np.zeros((*texels.shape, 2))
     height = (
@@ -161,25 +153,16 @@ def apply_wear(
     if wear.edges and edge_distance_m is not None:
         worn = _apply_edge_wear(worn, _compute_edge_wear(wear, points, edge_distance_m))
     if wear.scratches:
-        worn = _apply_scratches(
-            worn,
-            wear.scratches * _make_pattern("scratches", _SCRATCH_SCALE_M, wear)(points),
-            texels,
-        )
+        scratches = wear.scratches * _make_pattern("scratches", _SCRATCH_SCALE_M, wear)(points)
+        worn = _apply_scratches(worn, scratches, texels)
     if wear.stains:
-        worn = _apply_stains(
-            worn,
-            _threshold_softly(
-                _make_pattern("fbm", _STAIN_SCALE_M, wear)(points), 0.7 * wear.stains
-            ),
-        )
+        level = _make_pattern("fbm", _STAIN_SCALE_M, wear)(points)
+        worn = _apply_stains(worn, _threshold_softly(level, 0.7 * wear.stains))
     if wear.fingerprints:
         worn = _apply_fingerprints(worn, _generate_fingerprints(wear, texels))
     if wear.dust:
-        drifts = 0.35 + 0.65 * _make_pattern(
-            "fbm", _DUST_SCALE_M, replace(wear, seed=wear.seed + 1)
-        )(points)
-        worn = _apply_dust(worn, (wear.dust * drifts).clip(0, 1))
+        pattern = _make_pattern("fbm", _DUST_SCALE_M, replace(wear, seed=wear.seed + 1))
+        worn = _apply_dust(worn, (wear.dust * (0.35 + 0.65 * pattern(points))).clip(0, 1))
     return worn
 
 
@@ -195,12 +178,10 @@ def _make_center_panel(plane: PlanarTexels, size_m: SideLengths) -> Panel:
 
 def _compute_edge_wear(wear: Wear, points: Coordinates, edge_distance_m: Floats) -> Floats:
     """Return the worn share (h, w) of each texel: full at the edge, chips further in."""
-    chips = 0.3 + 0.7 * _make_pattern("fbm", _EDGE_CHIP_SCALE_M, replace(wear, seed=wear.seed + 2))(
-        points
-    )
-    return np.asarray(
-        (2 * wear.edges * chips - edge_distance_m / (_EDGE_WEAR_DEPTH_M * wear.edges)).clip(0, 1)
-    )
+    pattern = _make_pattern("fbm", _EDGE_CHIP_SCALE_M, replace(wear, seed=wear.seed + 2))
+    chips = 0.3 + 0.7 * pattern(points)
+    worn = 2 * wear.edges * chips - edge_distance_m / (_EDGE_WEAR_DEPTH_M * wear.edges)
+    return np.asarray(worn.clip(0, 1))
 
 
 def _apply_edge_wear(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:

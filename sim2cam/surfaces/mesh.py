@@ -56,14 +56,8 @@ def make_patch(
     """Return a flat mesh whose uvs are coordinates along tangent and bitangent, in metres."""
     uvs = np.stack([points @ tangent, points @ bitangent], axis=1)
     n = len(points)
-    return Mesh(
-        points,
-        np.tile(normal, (n, 1)),
-        np.tile(tangent, (n, 1)),
-        uvs,
-        np.asarray(faces),
-        make_single_part(n),
-    )
+    normals, tangents = np.tile(normal, (n, 1)), np.tile(tangent, (n, 1))
+    return Mesh(points, normals, tangents, uvs, np.asarray(faces), make_single_part(n))
 
 
 def make_single_part(vertex_count: int) -> NDArray[np.uint32]:
@@ -74,13 +68,11 @@ def make_single_part(vertex_count: int) -> NDArray[np.uint32]:
 def join_meshes(parts: Sequence[Mesh]) -> Mesh:
     """Join meshes to one, each a part of it."""
     starts = np.cumsum([0, *(len(part.vertices_m) for part in parts[:-1])])
-    return Mesh(
-        np.vstack([part.vertices_m for part in parts]),
-        np.vstack([part.normals for part in parts]),
-        np.vstack([part.tangents for part in parts]),
-        np.vstack([part.uvs for part in parts]),
-        np.vstack([part.faces + start for part, start in zip(parts, starts, strict=True)]),
-        np.repeat(
-            np.arange(1, len(parts) + 1, dtype=np.uint32), [len(part.parts) for part in parts]
-        ),
+    points, normals, tangents, uvs = (
+        np.vstack([getattr(part, name) for part in parts])
+        for name in ("vertices_m", "normals", "tangents", "uvs")
     )
+    faces = np.vstack([part.faces + start for part, start in zip(parts, starts, strict=True)])
+    numbers = np.arange(1, len(parts) + 1, dtype=np.uint32)
+    part_numbers = np.repeat(numbers, [len(part.parts) for part in parts])
+    return Mesh(points, normals, tangents, uvs, faces, part_numbers)

@@ -80,11 +80,7 @@ def is_photo(texture: Texture) -> bool:
 
 
 def get_photo_size_m(texture: Texture) -> tuple[float, float]:
-    """Return width and height of an image texture in metres.
-
-    Raises:
-        InputError: the image is missing, damaged or has changed.
-    """
+    """Return width and height of an image texture in metres; raises like ``load_linear_image``."""
     assert texture.image is not None
     height, width = load_linear_image(texture.image, _MAX_TEXELS).shape[:2]
     return texture.scale_m, texture.scale_m * height / width
@@ -123,10 +119,7 @@ def make_image_sampler(image_file: ImageFile, width_m: float) -> Callable[[Coord
     """Return the function from points in metres to linear colours (h, w, 3) of an image.
 
     The image lies on the plane z = 0 and is extruded obliquely, so that it keeps its scale on all
-    axis-aligned planes.
-
-    Raises:
-        InputError: the image is missing, damaged or has changed.
+    axis-aligned planes. Raises like ``load_linear_image``.
     """
     pixels = load_linear_image(image_file, int(np.clip(width_m * _TEXELS_PER_M, 1, _MAX_IMAGE_PX)))
     px_per_m = pixels.shape[1] / width_m
@@ -160,11 +153,7 @@ def load_linear_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.fl
 
 @functools.lru_cache(maxsize=8)
 def load_cutout_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.float32]:
-    """Load an image as linear colours and opacity (h, w, 4), downscaled to a maximum width.
-
-    Raises:
-        InputError: the image is missing, damaged or has changed.
-    """
+    """Load linear colours and opacity (h, w, 4); arguments and errors as ``load_linear_image``."""
     pixels = load_linear_image(image_file, max_width_px)
     layers = images.read_full_depth(Path(image_file.path))
     if layers is None or layers.alpha is None:
@@ -232,9 +221,8 @@ def _is_separable_grid(points: Sequence[Floats]) -> bool:
 def _interpolate_on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
     """Interpolate the lattice on a separable grid."""
     values = lattice
-    for axis in sorted(
-        range(3), key=lambda i: points[i].size
-    ):  # smallest first, to shrink intermediate arrays
+    # smallest first, to shrink intermediate arrays
+    for axis in sorted(range(3), key=lambda i: points[i].size):
         weights = _compute_lattice_weights(points[axis].ravel())
         values = np.moveaxis(np.tensordot(values, weights, (axis, 1)), -1, axis)
     shape = np.broadcast_shapes(*(c.shape for c in points))

@@ -33,16 +33,8 @@ def opened_beyond(tmp_path, monkeypatch):
     log = tmp_path / "opened.txt"
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OPENED_FILES", str(log))
-    own = [
-        sys.prefix,
-        sys.base_prefix,
-        REPOSITORY,
-        os.environ["SIM2CAM_CACHE"],
-        "/proc",
-        "/sys",
-        "/dev/null",
-    ]
-    roots = [Path(place).resolve() for place in own]
+    own = (sys.prefix, sys.base_prefix, REPOSITORY, os.environ["SIM2CAM_CACHE"])
+    roots = [Path(place).resolve() for place in (*own, "/proc", "/sys", "/dev/null")]
 
     def beyond(folder):
         found = {Path(os.fsdecode(line)) for line in log.read_bytes().splitlines()}

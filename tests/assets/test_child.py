@@ -13,8 +13,6 @@ import pytest
 import trimesh
 
 from sim2cam.assets import import_process
-from sim2cam.assets.folder import list_assets
-from sim2cam.assets.importer import import_assets
 
 PARENT = """
 import json, sys, time
@@ -105,32 +103,8 @@ def test_endless_work_hits_cpu_limit(tmp_path):
     assert done.returncode == -signal.SIGXCPU
 
 
-SOUND = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n"
-BAD = {
-    "flat.obj": "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3 4\n",
-    "leaning.obj": "v 0 0 0\nv 1 0 0.3\nv 1 1 0.7\nv 0 1 0.4\nf 1 2 3 4\n",
-    "line.obj": "v 0 0 0\nv 1 1 1\nv 2 2 2\nf 1 2 3\n",
-    "huge.obj": SOUND.replace("1", "1e200").replace("f 1e200", "f 1"),
-    "empty.obj": "",
-}
-
-
-def test_bad_files_do_not_stop_import(tmp_path):
-    for name, text in (BAD | {"a.obj": SOUND, "z.obj": SOUND}).items():
-        (tmp_path / name).write_text(text)
-    found = {one.name: one for one in import_assets(tmp_path, list_assets(tmp_path))}
-    assert {name for name, one in found.items() if one.info} == {"a.obj", "z.obj"}
-    for name in ("flat.obj", "leaning.obj"):
-        assert found[name].error == (
-            f"{tmp_path / name}: is flat. Make it a solid, 0.5 mm thick or more."
-        )
-    for name in BAD:
-        assert found[name].error.startswith(f"{tmp_path / name}: ")
-        assert "Error" not in found[name].error
-
-
 def test_unexpected_exception_is_error_of_file(tmp_path, monkeypatch):
-    (tmp_path / "a.obj").write_text(SOUND)
+    (tmp_path / "a.obj").touch()
 
     def breaks(*_):
         raise ZeroDivisionError("float division by zero")

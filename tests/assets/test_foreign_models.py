@@ -16,6 +16,7 @@ from sim2cam.assets.model_files.mjcf import read_mjcf
 from sim2cam.assets.model_files.sdf import read_sdf
 from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import InputError, RepairWarning
+from sim2cam.geometry.inertia import compute_center_of_mass
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.scene.articulation import Articulation
@@ -80,7 +81,7 @@ def _sorted(points):
     return points[np.lexsort(points.T)]
 
 
-def test_links_of_an_sdf_stand_where_bullet_has_them():
+def test_links_and_masses_of_an_sdf_match_bullet():
     pybullet = pytest.importorskip("pybullet")
     import pybullet_data
 
@@ -93,6 +94,12 @@ def test_links_of_an_sdf_stand_where_bullet_has_them():
         count = pybullet.getNumJoints(robot, physicsClientId=client)
         infos = [pybullet.getJointInfo(robot, i, physicsClientId=client) for i in range(count)]
         assert count == len(ours.joints)
+        links = {link.name: link for link in model.links}
+        for index, info in enumerate(infos):
+            mass, *_, center, _ = pybullet.getDynamicsInfo(robot, index, physicsClientId=client)[:5]
+            inertia = links[info[12].decode()].inertial.compute_inertia()
+            assert inertia[3, 3] == pytest.approx(mass)
+            assert compute_center_of_mass(inertia) == pytest.approx(center, abs=1e-6)
         for seed in range(3):
             rng = np.random.default_rng(seed)
             states = ours.interpolate_states(

@@ -1,109 +1,18 @@
 """Every kind of data that glTF has: accessors, primitives, materials, images, extensions."""
 
-import base64
-import io
-import json
 import re
-import struct
-import warnings
 
 import numpy as np
 import pytest
+from gltf_files import COMPONENTS, CORNERS, FACES, PLACES, Maker, data_uri, image_file
 from PIL import Image
 
 from sim2cam.assets.mesh_files.reader import read_solids
-from sim2cam.errors import InputError, RepairWarning
+from sim2cam.errors import InputError
 from sim2cam.surfaces.textures import encode_srgb
 
-# A tetrahedron; glTF's y is up, so that (x, y, z) becomes (x, -z, y).
-CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]], "<f4")
-FACES = np.array([[0, 1, 2], [0, 2, 3], [2, 1, 3], [1, 0, 3]], "<u2")
-PLACES = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], "<f4")
-COMPONENTS = {"i1": 5120, "u1": 5121, "i2": 5122, "u2": 5123, "u4": 5125, "f4": 5126}
+BASE = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
 UPRIGHT = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
-
-
-def image_file(color, mode="RGB", kind="png"):
-    stream = io.BytesIO()
-    Image.new(mode, (4, 4), color).save(stream, kind)
-    return stream.getvalue()
-
-
-def uri(data):
-    return "data:application/octet-stream;base64," + base64.b64encode(data).decode()
-
-
-class Maker:
-    """A glTF file of one mesh, part by part."""
-
-    def __init__(self, **header):
-        self.data, self.more_buffers = b"", []
-        self.json = {
-            "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0}],
-            "meshes": [{"primitives": []}], "accessors": [], "bufferViews": [], **header,
-        }  # fmt: skip
-
-    def view(self, data, **more):
-        self.data += bytes(-len(self.data) % 4)
-        told = {"buffer": 0, "byteOffset": len(self.data), "byteLength": len(data), **more}
-        self.json["bufferViews"].append(told)
-        self.data += data
-        return len(self.json["bufferViews"]) - 1
-
-    def accessor(self, array, *, stride=0, **more):
-        rows = np.atleast_2d(array.T).T
-        data = rows.tobytes()
-        if stride:
-            step = rows[0].nbytes
-            data = b"".join(row.tobytes() + b"\xff" * (stride - step) for row in rows)
-        extra = {"byteStride": stride} if stride else {}
-        kind = "SCALAR" if array.ndim == 1 else f"VEC{array.shape[1]}"
-        told = {
-            "bufferView": self.view(data, **extra), "componentType": COMPONENTS[array.dtype.str[1:]],
-            "count": len(rows), "type": kind, **more,
-        }  # fmt: skip
-        self.json["accessors"].append(told)
-        return len(self.json["accessors"]) - 1
-
-    def primitive(self, indices=FACES, position=None, **more):
-        attributes = {"POSITION": self.accessor(CORNERS) if position is None else position}
-        attributes |= more.pop("attributes", {})
-        told = {"attributes": attributes, **more}
-        if indices is not None:
-            told["indices"] = self.accessor(indices.ravel())
-        self.json["meshes"][0]["primitives"].append(told)
-        return told
-
-    def material(self, material, *images):
-        """Put a material with images on the mesh."""
-        self.json["materials"] = [material]
-        self.json["images"] = [
-            image if isinstance(image, dict) else {"uri": uri(image)} for image in images
-        ]
-        self.json.setdefault("textures", [{"source": n} for n in range(len(images))])
-        if not self.json["meshes"][0]["primitives"]:
-            self.primitive(attributes={"TEXCOORD_0": self.accessor(PLACES)})
-        self.json["meshes"][0]["primitives"][0]["material"] = 0
-        return self
-
-    def read(self, folder, *, glb=False, **options):
-        """The meshes that are read of it, and the warnings."""
-        path = folder / ("a.glb" if glb else "a.gltf")
-        self.json["buffers"] = [{"byteLength": len(self.data)}, *self.more_buffers]
-        if glb:
-            text = json.dumps(self.json).encode()
-            text += b" " * (-len(text) % 4)
-            rest = self.data + bytes(-len(self.data) % 4)
-            body = struct.pack("<II", len(text), 0x4E4F534A) + text
-            body += struct.pack("<II", len(rest), 0x004E4942) + rest
-            path.write_bytes(struct.pack("<4sII", b"glTF", 2, 12 + len(body)) + body)
-        else:
-            self.json["buffers"][0]["uri"] = uri(self.data)
-            path.write_text(json.dumps(self.json))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", RepairWarning)
-            solids, _ = read_solids(path, 10_000, **options)
-        return solids, [str(one.message).removeprefix(f"{path}: ") for one in caught]
 
 
 def same(solid, corners=CORNERS, faces=FACES):
@@ -147,7 +56,7 @@ def test_texture_coordinates_may_be_normalized(tmp_path, kind):
     told = PLACES if kind == "f4" else (PLACES * np.iinfo(kind).max).astype(f"<{kind}")
     more = {} if kind == "f4" else {"normalized": True, "stride": 4}
     maker.primitive(attributes={"TEXCOORD_0": maker.accessor(told, **more)})
-    maker.material({"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}, image_file("red"))
+    maker.material(BASE, image_file("red"))
     (solid,), _ = maker.read(tmp_path)
     assert np.allclose(solid.uvs, np.stack([PLACES[:, 0], 1 - PLACES[:, 1]], axis=1))
 
@@ -169,7 +78,7 @@ def test_uses_given_texture_coordinate_set(tmp_path, number, by_transform):
 def test_missing_texture_coordinate_set_is_reported(tmp_path):
     told = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, "texCoord": 2}}}
     (solid,), said = (
-        Maker().material(told, {"uri": uri(image_file("red")), "name": "wood"}).read(tmp_path)
+        Maker().material(told, {"uri": data_uri(image_file("red")), "name": "wood"}).read(tmp_path)
     )
     assert solid.image is None
     assert said == ["image 'wood' is ignored where faces have no TEXCOORD_2."]
@@ -261,35 +170,25 @@ def test_colors_of_specular_glossiness_are_diffuse(tmp_path, factor):
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "1", "I;16"])
 def test_images_of_every_mode_keep_their_colour(tmp_path, mode):
-    grey = {
-        "L": 100,
-        "LA": (100, 255),
-        "P": 100,
-        "RGBA": (100, 100, 100, 255),
-        "1": 1,
-        "I;16": 25700,
-    }
-    maker = Maker().material(
-        {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}, image_file(grey[mode], mode)
-    )
-    (solid,), _ = maker.read(tmp_path)
+    grey = {"LA": (100, 255), "RGBA": (100, 100, 100, 255), "1": 1, "I;16": 25700}
+    (solid,), _ = Maker().material(BASE, image_file(grey.get(mode, 100), mode)).read(tmp_path)
     from sim2cam.images import shrink_image
 
     expected = {"1": 255, "P": Image.new("P", (1, 1), 100).convert("RGB").getpixel((0, 0))[0]}
     assert shrink_image(solid.image, 4, tmp_path)[0, 0, 0] == expected.get(mode, 100)
 
 
-BASE = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
 LEFT_OUT = {
+    "has transparent materials. They are rendered opaque.": ({"alphaMode": "BLEND"}, [], {}),
     "image 'wood' has an unsupported format and is ignored.": (
-        BASE, [{"uri": uri(b"\xabKTX 20\xbb" * 9), "name": "wood"}], {}),
+        BASE, [{"uri": data_uri(b"\xabKTX 20\xbb" * 9), "name": "wood"}], {}),
     "file 'no file.png' is missing. It is ignored.": (
         BASE, [{"uri": "no%20file.png"}], {}),
     "an image is ignored: KHR_texture_basisu is not supported.": (
         BASE, [], {"textures": [{"extensions": {"KHR_texture_basisu": {"source": 0}}}]}),
     "images 'bump', 'images[2]' are ignored: only colour images are supported.": (
         BASE | {"normalTexture": {"index": 1}, "emissiveTexture": {"index": 2}},
-        [image_file("red"), {"uri": uri(image_file("red")), "name": "bump"}, image_file("red")], {}),
+        [image_file("red"), {"uri": data_uri(image_file("red")), "name": "bump"}, image_file("red")], {}),
     "image 'images[0]' is repeated although its sampler clamps.": (
         {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, "extensions": {"KHR_texture_transform": {"scale": [2, 2]}}}}},
         [image_file("red")], {"textures": [{"source": 0, "sampler": 0}], "samplers": [{"wrapS": 33071}]}),
@@ -322,6 +221,12 @@ def test_reads_embedded_and_external_images(tmp_path):
     (tmp_path / "my t#.png").write_bytes(image_file((7, 8, 9)))
     (solid,), _ = Maker().material(BASE, {"uri": "my%20t%23.png"}).read(tmp_path)
     assert solid.image.getpixel((0, 0)) == (7, 8, 9)
+
+
+def test_transmission_is_reported(tmp_path):
+    told = {"extensions": {"KHR_materials_transmission": {"transmissionFactor": 0.9}}}
+    _, said = Maker().material(told).read(tmp_path)
+    assert said == ["has transparent materials. They are rendered opaque."]
 
 
 @pytest.mark.parametrize("told", [{"skin": 0}, {"weights": [0.5]}])

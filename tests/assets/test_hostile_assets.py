@@ -69,6 +69,8 @@ def numbers() -> dict[str, bytes]:
     found["no-vertices.obj"] = FACES
     found["one-place.obj"] = "v 1 1 1\nv 1 1 1\nv 1 1 1\nf 1 2 3\n"
     found["a-line.obj"] = "v 0 0 0\nv 1 1 1\nv 2 2 2\nf 1 2 3\n"
+    found["flat.obj"] = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3 4\n"
+    found["leaning.obj"] = "v 0 0 0\nv 1 0 0.3\nv 1 1 0.7\nv 0 1 0.4\nf 1 2 3 4\n"
     found["tiny.obj"] = "v 0 0 0\nv 1e-9 0 0\nv 0 1e-9 0\nf 1 2 3\n"
     found["huge.obj"] = "v 0 0 0\nv 1e9 0 0\nv 0 1e9 0\nf 1 2 3\n"
     found["long-line.obj"] = "v " + "1 " * 500_000 + "\n" + TETRAHEDRON + FACES
@@ -150,19 +152,10 @@ def colored() -> dict[str, bytes]:
     Image.new("RGB", (8, 8), (200, 30, 30)).save(stream, "png")
     picture = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
     found = {}
-    for name, number in (
-        ("nan", np.nan),
-        ("inf", np.inf),
-        ("far", 1e30),
-        ("wide", 5e3),
-        ("minus", -1),
-    ):
-        for attribute, kind in (
-            ("COLOR_0", 4),
-            ("COLOR_0", 1),
-            ("TEXCOORD_0", 2),
-            ("TEXCOORD_0", 3),
-        ):
+    numbers = {"nan": np.nan, "inf": np.inf, "far": 1e30, "wide": 5e3, "minus": -1}
+    attributes = (("COLOR_0", 4), ("COLOR_0", 1), ("TEXCOORD_0", 2), ("TEXCOORD_0", 3))
+    for name, number in numbers.items():
+        for attribute, kind in attributes:
             corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0]], "<f4")
             values = np.linspace(0, 1, 3 * kind, dtype="<f4")
             values[-1] = number
@@ -238,14 +231,8 @@ def corpus(tmp_path_factory):
     (folder / "loop.obj").symlink_to(folder / "loop.obj")
     (folder / "folder.obj").mkdir()
     bomb(folder / "bomb.png")
-    files = (
-        damaged(sound(root))
-        | numbers()
-        | claims()
-        | scenes()
-        | colored()
-        | reaching_out("outside.png")
-    )
+    files = damaged(sound(root)) | numbers() | claims() | scenes() | colored()
+    files |= reaching_out("outside.png")
     files["bomb.mtl"] = b"newmtl m\nmap_Kd bomb.png\n"
     files["bomb.obj"] = files["texture0.obj"].replace(b"way0", b"bomb")
     for number, card in enumerate(CARDS):
@@ -269,18 +256,17 @@ def test_hostile_files_do_not_stop_import(corpus, opened_beyond):
             assert one.error.startswith(str(corpus / one.name.removesuffix(Path(one.name).suffix)))
             assert "Traceback" not in one.error
         else:
-            values = [
-                *one.info.low_m,
-                *one.info.high_m,
-                one.info.radius_m,
-                one.info.mass_kg.low,
-            ]
+            values = [*one.info.low_m, *one.info.high_m, one.info.radius_m, one.info.mass_kg.low]
             assert np.isfinite(values).all()
             assert one.info.mass_kg.low > 0
     assert [one for one in names if one not in found] == []
     for number, card in enumerate(CARDS):
         assert found[f"card{number}.obj"].error, card
     assert opened_beyond(corpus) == set()
-    assert "is flat" in found["plain.gltf"].error
+    for name in ("flat.obj", "leaning.obj", "plain.gltf"):
+        assert (
+            found[name].error == f"{corpus / name}: is flat. Make it a solid, 0.5 mm thick or more."
+        )
+    assert "Error" not in "".join(one.error or "" for one in found.values())
     assert "is flat" not in found["cycle.gltf"].error
     assert "is missing" in " ".join(found["texture0.obj"].repairs)

@@ -50,12 +50,8 @@ def test_measures_solid(folder):
 
 
 def test_guesses_millimetres_for_large_numbers_except_gltf(tmp_path):
-    units = {
-        "a.ply": (1.0, "mm"),
-        "b.ply": (0.001, "m"),
-        "c.ply": (0.05, "m"),
-        "d.ply": (0.06, "mm"),
-    }
+    scales = {"a.ply": (1.0, "mm"), "b.ply": (0.001, "m"), "c.ply": (0.05, "m")}
+    units = scales | {"d.ply": (0.06, "mm")}
     for name, (scale, _) in units.items():
         trimesh.creation.box(np.multiply(BOX, scale)).export(tmp_path / name)
     trimesh.creation.box((0.06, 0.03, 0.04)).export(tmp_path / "e.glb")  # whose y is up
@@ -183,12 +179,8 @@ def test_bop_models_are_in_millimetres_with_symmetries(tmp_path):
 
 
 def test_card_overrides_bop_info(tmp_path):
-    info = {
-        "5": {
-            "diameter": 78.0,
-            "symmetries_continuous": [{"axis": [0, 0, 1], "offset": [0, 0, 50]}],
-        }
-    }
+    axis = {"axis": [0, 0, 1], "offset": [0, 0, 50]}
+    info = {"5": {"diameter": 78.0, "symmetries_continuous": [axis]}}
     path = tmp_path / "obj_000005.ply"
     (tmp_path / "models_info.json").write_text(json.dumps(info))
     card = tmp_path / "obj_000005.toml"
@@ -199,7 +191,7 @@ def test_card_overrides_bop_info(tmp_path):
     assert read_asset_card(path) == AssetMetadata(
         unit="mm", licence="CC0-1.0", symmetries=Symmetries(axes=((0, 1, 0),))
     )
-    info["5"]["symmetries_continuous"][0]["offset"] = [0, 0, 0]
+    axis["offset"] = [0, 0, 0]
     (tmp_path / "models_info.json").write_text(json.dumps(info))
     card.write_text("category = 'can'\nunit = 'cm'")
     assert read_asset_card(path) == AssetMetadata(

@@ -37,7 +37,7 @@ def test_old_python_fails(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 2))
     check = doctor.check_python()
     assert not check.ok
-    assert check.remedy == "Install Python 3.11, then run: make setup PYTHON=python3.11"
+    assert check.remedy == "Install Python 3.13, then run: make setup PYTHON=python3.13"
 
 
 def test_missing_package_is_named(monkeypatch):

@@ -74,6 +74,12 @@ def changed(new, old):
     return (new.colors != old.colors).any(axis=-1)
 
 
+def find_quarters(skin, bare):
+    """The texels of each colour of the image ``quarters`` where two skins differ."""
+    for color in ([255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]):
+        yield changed(skin, bare) & (np.abs(skin.colors - np.array(color)).max(-1) < 3)
+
+
 def on_body(asset, skin, texels):
     """Points (n, 3) of the body and its normals where the middles of texels (n, 2) lie."""
     mesh = build_mesh(asset)
@@ -115,11 +121,9 @@ def test_an_image_is_the_right_way_up_and_as_large_as_told(body, quarters, kind,
     sticker = replace(BLANK, side=side, width_m=width, image=quarters)
     plain, one = body(kind, roughness=0.9), body(kind, sticker)
     skin, bare = build_texture_set(one), build_texture_set(plain)
-    red, green, blue, white = ([255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255])
-    new = changed(skin, bare)
     middles = []
-    for color in (red, green, blue, white):
-        rows, columns = np.nonzero(new & (np.abs(skin.colors - np.array(color)).max(-1) < 3))
+    for quarter in find_quarters(skin, bare):
+        rows, columns = np.nonzero(quarter)
         assert len(rows) > 3
         middles.append([columns.mean(), rows.mean()])
     points, normals = on_body(one.asset, skin, np.array(middles))
@@ -149,11 +153,7 @@ def test_what_a_label_is_read_from_stays_on_top(body, make, kind):
 def test_what_does_not_fit_is_smaller_and_whole(body, quarters, kind):
     sticker = replace(BLANK, width_m=0.9, angle_rad=0.5, x=1.0, y=0.0, image=quarters)
     skin, bare = build_texture_set(body(kind, sticker)), build_texture_set(body(kind))
-    new = changed(skin, bare)
-    counts = [
-        (new & (np.abs(skin.colors - np.array(color)).max(-1) < 3)).sum()
-        for color in ([255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255])
-    ]
+    counts = [quarter.sum() for quarter in find_quarters(skin, bare)]
     assert min(counts) > 0.9 * max(counts) > 50
 
 
@@ -247,10 +247,7 @@ def test_stickers_are_paper_also_on_metal_and_wear_with_it(body):
 
 def test_skins_follow_their_decals(body):
     none, one, other = (body("tin", *d) for d in ((), (BLANK,), (replace(BLANK, x=0.1),)))
-    assert (
-        len({make_texture_set_key(one), make_texture_set_key(other), make_texture_set_key(none)})
-        == 3
-    )
+    assert len({make_texture_set_key(each) for each in (none, one, other)}) == 3
     assert build_texture_set(none).roughness_metallic is None
 
 

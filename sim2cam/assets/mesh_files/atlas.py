@@ -29,11 +29,6 @@ def join_solids(
 ) -> RawMesh:
     """Merge submeshes into one mesh, with one texture or vertex colours.
 
-    Args:
-        solids: Submeshes.
-        path: Path of the file, for errors.
-        parts: Part number of each submesh; default: 1 for all.
-
     Raises:
         InputError: An image is damaged.
     """
@@ -136,9 +131,7 @@ def _collect_tiles(solids: Sequence[Submesh], path: Path) -> list[_Tile]:
     """Return the distinct images of submeshes as tiles."""
     distinct_images = {id(solid.image): solid.image for solid in solids}
     pixels_all = sum(math.prod(image.size) for image in distinct_images.values())
-    share = min(
-        1.0, 2 * MAX_TEXTURE_PX / math.sqrt(pixels_all)
-    )  # twice the resolution of the atlas
+    share = min(1.0, 2 * MAX_TEXTURE_PX / math.sqrt(pixels_all))  # twice the atlas's resolution
     tiles: dict[str, _Tile] = {}
     key_by_image: dict[int, str] = {}
     for number, solid in enumerate(solids):

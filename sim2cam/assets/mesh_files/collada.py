@@ -30,10 +30,6 @@ _UP_ROTATIONS = {
 def read_collada(files: CompanionFiles, *, colored: bool) -> list[Submesh]:
     """Read all meshes in the scene of a COLLADA file.
 
-    Args:
-        files: File and companions.
-        colored: Whether to read colours.
-
     Raises:
         InputError: The file cannot be read, or pycollada is not installed.
     """

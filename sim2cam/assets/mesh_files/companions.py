@@ -130,6 +130,7 @@ class CompanionFiles:
     data: bytes = field(init=False)
     hashes: dict[str, str] = field(init=False, default_factory=dict)
     missing: list[str] = field(init=False, default_factory=list)
+    _warned: set[str] = field(init=False, default_factory=set)
 
     @property
     def path(self) -> Path:
@@ -142,6 +143,12 @@ class CompanionFiles:
         except OSError as error:
             raise InputError(self.path, f"cannot be read ({error.strerror}).") from error
         self.hashes[self.path.name] = hashlib.sha256(self.data).hexdigest()
+
+    def warn_once(self, flaw: str) -> None:
+        """Issue a warning about the mesh file, each text once."""
+        if flaw not in self._warned:
+            self._warned.add(flaw)
+            warn(self.path, flaw)
 
     def read(self, name: str) -> bytes | None:
         """Read a companion file; warn and return None if it is missing."""

@@ -24,12 +24,7 @@ _DRACO = "KHR_draco_mesh_compression"
 
 
 def read_gltf(files: CompanionFiles, max_faces: int, *, colored: bool) -> list[Submesh]:
-    """Read all meshes in the scene of a glTF file.
-
-    Args:
-        files: File and companions.
-        max_faces: Reading stops after this number of triangles.
-        colored: Whether to read colours.
+    """Read all meshes in the scene of a glTF file; stop after ``max_faces`` triangles.
 
     Raises:
         InputError: The file is invalid, or requires an unsupported extension.
@@ -45,7 +40,7 @@ def read_gltf(files: CompanionFiles, max_faces: int, *, colored: bool) -> list[S
         if _INSTANCES in (node.get("extensions") or {}):
             raise data.error(f"{_INSTANCES} is not supported. Export without instances.")
         if "skin" in node or node.get("weights"):
-            materials.warn("skins and morph targets are ignored.")
+            data.files.warn_once("skins and morph targets are ignored.")
         mesh = data.get_item("meshes", node["mesh"])
         if node["mesh"] not in solids_by_mesh:
             solids_by_mesh[node["mesh"]] = _read_mesh(data, mesh, materials)
@@ -107,7 +102,7 @@ def _read_mesh(data: GltfData, mesh: dict[str, Any], materials: GltfMaterials) -
     """Read the triangle primitives of a mesh; points and lines are ignored."""
     solids = []
     if any(mesh.get("weights") or ()):
-        materials.warn("skins and morph targets are ignored.")
+        data.files.warn_once("skins and morph targets are ignored.")
     primitives = mesh.get("primitives")
     if not isinstance(primitives, list):
         raise data.error("a mesh has no list of primitives.")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.assets.mesh_files.gltf_data import GltfData
-from sim2cam.assets.mesh_files.raw_mesh import format_unused_images, warn
+from sim2cam.assets.mesh_files.raw_mesh import format_unused_images
 from sim2cam.assets.mesh_files.submesh import Submesh
 from sim2cam.surfaces.textures import encode_srgb
 
@@ -54,24 +54,11 @@ class GltfMaterials:
         self._base_colors: dict[int, BaseColor] = {}
         self._images: dict[int, Any] = {}
         self._used_images: set[int] = set()
-        self._warned: set[str] = set()
-
-    def warn(self, flaw: str) -> None:
-        """Issue a warning, each text once."""
-        if flaw not in self._warned:
-            self._warned.add(flaw)
-            warn(self._data.files.path, flaw)
 
     def apply(
         self, solid: Submesh, primitive: dict[str, Any], vertex_colors: Floats | None
     ) -> Submesh:
-        """Add the colours of a primitive to a submesh.
-
-        Args:
-            solid: Submesh.
-            primitive: Primitive of the glTF file.
-            vertex_colors: Linear vertex colours (n, 3); None without.
-        """
+        """Add the colours of a primitive to a submesh; vertex colours (n, 3) are linear."""
         if not self._colored:
             return solid
         index = primitive.get("material")
@@ -79,7 +66,7 @@ class GltfMaterials:
         uvs = self._read_uvs(base_color, primitive) if base_color.image is not None else None
         if uvs is not None:
             if vertex_colors is not None and vertex_colors.min(initial=1.0) < 1:
-                self.warn("vertex colours of textured meshes are ignored.")
+                self._data.files.warn_once("vertex colours of textured meshes are ignored.")
             if len(uvs) != len(solid.vertices):
                 raise self._data.error(
                     "a primitive must have one texture coordinate for each vertex."
@@ -99,7 +86,7 @@ class GltfMaterials:
             self._get_image_name(index) for index in range(count) if index not in self._used_images
         ]
         if names:
-            self.warn(format_unused_images(names))
+            self._data.files.warn_once(format_unused_images(names))
 
     def _get_base_color(self, index: int) -> BaseColor:
         material = self._data.get_item("materials", index)
@@ -112,13 +99,14 @@ class GltfMaterials:
         if material.get("alphaMode") in ("BLEND", "MASK") or any(
             name in extensions for name in _TRANSPARENT_MODES
         ):
-            self.warn("has transparent materials. They are rendered opaque.")
-        shading, names = material.get("pbrMetallicRoughness") or {}, ("baseColorFactor", "baseColorTexture")  # fmt: skip
+            self._data.files.warn_once("has transparent materials. They are rendered opaque.")
+        shading, names = (
+            material.get("pbrMetallicRoughness"),
+            ("baseColorFactor", "baseColorTexture"),
+        )
         if _SPECULAR_GLOSSINESS in extensions:
-            shading, names = (
-                extensions[_SPECULAR_GLOSSINESS] or {},
-                ("diffuseFactor", "diffuseTexture"),
-            )
+            shading, names = extensions[_SPECULAR_GLOSSINESS], ("diffuseFactor", "diffuseTexture")
+        shading = shading or {}
         factor = _parse_factor(shading.get(names[0], [1.0] * 4))
         if factor is None:
             raise self._data.error(f"materials[{index}]: '{names[0]}' must be four numbers.")
@@ -157,7 +145,9 @@ class GltfMaterials:
         if "source" in texture:
             return self._check_index(texture["source"])
         if extensions:
-            self.warn(f"an image is ignored: {next(iter(extensions))} is not supported.")
+            self._data.files.warn_once(
+                f"an image is ignored: {next(iter(extensions))} is not supported."
+            )
         return None
 
     def _check_index(self, index: Any) -> int:
@@ -178,12 +168,8 @@ class GltfMaterials:
                 data = files.read(self._data.get_file_name(uri))
             else:
                 raise self._data.error(f"{where} has neither data nor a URI.")
-            decoded = (
-                None
-                if data is None
-                else files.decode_image(data, f"'{self._get_image_name(index)}'")
-            )
-            self._images[index] = decoded
+            name = f"'{self._get_image_name(index)}'"
+            self._images[index] = None if data is None else files.decode_image(data, name)
         return self._images[index]
 
     def _get_image_name(self, index: int) -> str:
@@ -202,7 +188,9 @@ class GltfMaterials:
         """Return the texture coordinates (n, 2) of a primitive, v up; None without."""
         name = f"TEXCOORD_{base_color.uv_set}"
         if name not in primitive["attributes"]:
-            self.warn(f"image '{base_color.name}' is ignored where faces have no {name}.")
+            self._data.files.warn_once(
+                f"image '{base_color.name}' is ignored where faces have no {name}."
+            )
             return None
         values = self._data.read_accessor(primitive["attributes"][name])
         if values.shape[1] != 2:
@@ -211,7 +199,9 @@ class GltfMaterials:
         if base_color.matrix is not None:
             uvs = uvs @ base_color.matrix[:, :2].T + base_color.matrix[:, 2]
         if not base_color.repeats and not ((uvs > -_CLAMP) & (uvs < 1 + _CLAMP)).all():
-            self.warn(f"image '{base_color.name}' is repeated although its sampler clamps.")
+            self._data.files.warn_once(
+                f"image '{base_color.name}' is repeated although its sampler clamps."
+            )
         return np.stack([uvs[:, 0], 1.0 - uvs[:, 1]], axis=1)
 
 
@@ -237,10 +227,8 @@ def _read_uv_transform(transform: dict[str, Any]) -> Floats | None:
     """Return the matrix (2, 3) of a texture transform; None if it is invalid."""
     try:
         (x, y), (width, height) = transform.get("offset", (0, 0)), transform.get("scale", (1, 1))
-        cos, sin = (
-            np.cos(float(transform.get("rotation", 0))),
-            np.sin(float(transform.get("rotation", 0))),
-        )
+        angle = float(transform.get("rotation", 0))
+        cos, sin = np.cos(angle), np.sin(angle)
         matrix = np.array(
             [[cos * width, sin * height, x], [-sin * width, cos * height, y]], np.float64
         )

@@ -41,12 +41,7 @@ class MtlMaterial:
 
 
 def read_materials(text: str, path: Path) -> dict[str, MtlMaterial]:
-    """Parse an MTL file into materials by name.
-
-    Args:
-        text: Text of the file.
-        path: Path of the mesh, for warnings.
-    """
+    """Parse an MTL file into materials by name."""
     materials: dict[str, MtlMaterial] = {}
     current = MtlMaterial()
     for line in text.split("\n"):

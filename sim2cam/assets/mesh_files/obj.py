@@ -27,10 +27,6 @@ _LIBRARIES = re.compile(r"(?<=\.mtl)\s+", re.IGNORECASE)  # separates names that
 def read_obj(files: CompanionFiles, *, colored: bool) -> list[Submesh]:
     """Read the meshes of an OBJ file, one for each material.
 
-    Args:
-        files: File and companions.
-        colored: Whether to read the MTL files.
-
     Raises:
         InputError: The file is invalid.
     """

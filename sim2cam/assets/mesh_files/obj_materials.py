@@ -15,13 +15,7 @@ from sim2cam.assets.mesh_files.submesh import Submesh
 def read_libraries(
     names: Sequence[str], used: Sequence[str], files: CompanionFiles
 ) -> dict[str, MtlMaterial]:
-    """Read the materials of MTL files by name; warn about missing files and materials.
-
-    Args:
-        names: Names of the MTL files.
-        used: Names of the materials in use.
-        files: Mesh file and companions.
-    """
+    """Read the materials of MTL files by name; warn about missing files and materials."""
     materials: dict[str, MtlMaterial] = {}
     has_all = True
     for name in dict.fromkeys(names):
@@ -44,7 +38,6 @@ class ObjMaterials:
         self._files = files
         self._images: dict[str, Any] = {}
         self._unused_images: list[str] = []
-        self._warned: set[str] = set()
 
     def apply(self, part: Submesh, material: MtlMaterial | None) -> Submesh:
         """Add a material to a submesh; warn about unsupported features."""
@@ -52,12 +45,14 @@ class ObjMaterials:
             return replace(part, uvs=None)
         self._unused_images += material.unused_images
         if material.is_transparent:
-            self._warn("has transparent materials. They are rendered opaque.")
+            self._files.warn_once("has transparent materials. They are rendered opaque.")
         if material.uv_transform:
-            self._warn(f"the image option '{material.uv_transform}' is not supported and ignored.")
+            self._files.warn_once(
+                f"the image option '{material.uv_transform}' is not supported and ignored."
+            )
         image = self._get_image(material.image) if material.image else None
         if image is not None and part.uvs is None:
-            self._warn(f"image '{material.image}' is ignored: its faces have no texture coordinates.")  # fmt: skip
+            self._files.warn_once(f"image '{material.image}' is ignored: its faces have no texture coordinates.")  # fmt: skip
             image = None
         paint = part.vertex_colors
         if paint is not None and material.color and (paint == 255).all():
@@ -68,14 +63,9 @@ class ObjMaterials:
     def report_unused(self) -> None:
         """Warn about unused images."""
         if names := [*dict.fromkeys(self._unused_images)]:
-            self._warn(format_unused_images(names))
+            self._files.warn_once(format_unused_images(names))
 
     def _get_image(self, name: str) -> Any:
         if name not in self._images:
             self._images[name] = self._files.read_image(name)
         return self._images[name]
-
-    def _warn(self, flaw: str) -> None:
-        if flaw not in self._warned:
-            self._warned.add(flaw)
-            warn(self._files.path, flaw)

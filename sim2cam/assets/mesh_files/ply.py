@@ -26,10 +26,6 @@ _UVS = (("texture_u", "texture_v"), ("u", "v"), ("s", "t"), ("texture_s", "textu
 def read_ply(files: CompanionFiles, *, colored: bool) -> list[Submesh]:
     """Read the mesh of a PLY file.
 
-    Args:
-        files: File and companions.
-        colored: Whether to read the texture image.
-
     Raises:
         InputError: The file is invalid.
     """
@@ -120,14 +116,7 @@ def _split_corners(
     if face_colors is None and not has_uvs:
         return mesh
     corners = mesh.faces.ravel()
-    split = replace(
-        mesh,
-        vertices=mesh.vertices[corners],
-        faces=np.arange(len(corners)).reshape(-1, 3),
-        normals=None if mesh.normals is None else mesh.normals[corners],
-        uvs=None if mesh.uvs is None else mesh.uvs[corners],
-        vertex_colors=None if mesh.vertex_colors is None else mesh.vertex_colors[corners],
-    )
+    split = mesh.select_vertices(corners, np.arange(len(corners)).reshape(-1, 3))
     if face_colors is not None:
         split = replace(split, vertex_colors=np.repeat(face_colors[face_index], 3, axis=0))
     if has_uvs and uv_lists is not None:

@@ -56,15 +56,10 @@ def split_vertices(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
     corners = np.stack([raw.faces.ravel(), np.repeat(group, 3)], axis=1)
     unique_corners, corner = np.unique(corners, axis=0, return_inverse=True)
     source = unique_corners[:, 0]
-    return replace(
-        raw,
-        vertices=raw.vertices[source],
-        faces=corner.reshape(-1, 3).astype(np.int64),
-        normals=None if raw.normals is None else raw.normals[source],
-        uvs=None if raw.uvs is None else raw.uvs[source],
-        vertex_colors=None if raw.vertex_colors is None else raw.vertex_colors[source],
-        parts=raw.parts[source],
-    )
+    names = ("vertices", "normals", "uvs", "vertex_colors", "parts")
+    values = {name: getattr(raw, name) for name in names}
+    selected = {name: v[source] for name, v in values.items() if v is not None}
+    return replace(raw, faces=corner.reshape(-1, 3).astype(np.int64), **selected)
 
 
 def compute_face_normals(raw: RawMesh) -> Floats:

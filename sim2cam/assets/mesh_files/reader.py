@@ -83,17 +83,7 @@ def read_raw_mesh(
 def read_solids(
     path: Path, max_faces: int, root: Path | None = None, *, colored: bool = True
 ) -> tuple[list[Submesh], SourceFiles]:
-    """Read the submeshes of a mesh file, with its sources.
-
-    Args:
-        path: Mesh file.
-        max_faces: Maximum number of triangles.
-        root: Folder that contains all companion files; default: the folder of the file.
-        colored: Whether to read colours and the files that hold them.
-
-    Raises:
-        InputError: As ``read_raw_mesh``.
-    """
+    """Read the submeshes of a mesh file, with its sources; raises like ``read_raw_mesh``."""
     check_file(path)
     with convert_errors(path):
         files = CompanionFiles(FileLocation(path, path.parent if root is None else root))

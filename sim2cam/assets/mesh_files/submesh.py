@@ -63,11 +63,11 @@ class Submesh:
         if is_used.all():
             return self
         new_index = np.cumsum(is_used) - 1
-        return replace(
-            self,
-            vertices=self.vertices[is_used],
-            faces=new_index[self.faces],
-            normals=None if self.normals is None else self.normals[is_used],
-            uvs=None if self.uvs is None else self.uvs[is_used],
-            vertex_colors=None if self.vertex_colors is None else self.vertex_colors[is_used],
-        )
+        return self.select_vertices(is_used, new_index[self.faces])
+
+    def select_vertices(self, index: NDArray[Any], faces: Indices) -> Submesh:
+        """Return a mesh of the vertices at an index (k,) or mask (n,), with new faces (m, 3)."""
+        names = ("vertices", "normals", "uvs", "vertex_colors")
+        values = {name: getattr(self, name) for name in names}
+        selected = {name: v[index] for name, v in values.items() if v is not None}
+        return replace(self, faces=faces, **selected)

@@ -9,9 +9,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _MAX_FAN_STARTS = 9
-_TOLERANCE = (
-    1e-9  # relative to the polygon's area; smaller triangles are degenerate or flipped by rounding
-)
+_TOLERANCE = 1e-9  # of the polygon's area; smaller triangles are degenerate or flipped by rounding
 
 
 def triangulate(points: Floats, counts: Indices) -> tuple[Indices, Indices]:

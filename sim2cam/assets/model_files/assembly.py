@@ -67,11 +67,6 @@ class Assembly:
 def assemble_model(path: Path, max_faces: int, root: Path | None = None) -> Assembly:
     """Read a model file with its meshes.
 
-    Args:
-        path: Model file.
-        max_faces: Maximum number of triangles of all meshes.
-        root: Folder that contains all companion files; default: the folder of the file.
-
     Raises:
         InputError: The file or one of its meshes is invalid, or there are more than ``max_faces`` faces.
     """

@@ -26,12 +26,16 @@ from sim2cam.assets.model_files.model import (
     Model,
     Rgb,
     Shape,
+    Solid,
     build_model,
+    check_joint_type,
+    make_joint,
     make_mesh_part,
     sanitize_joint_name,
     to_srgb,
 )
 from sim2cam.assets.model_files.xml_file import (
+    convert_spec_errors,
     get_attribute,
     parse_direction,
     parse_mass,
@@ -40,7 +44,7 @@ from sim2cam.assets.model_files.xml_file import (
     parse_vector,
     read_xml,
 )
-from sim2cam.errors import InputError, SpecError, suggest_name
+from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.poses import Pose, Vec3, quaternion, vec3
 from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
 from sim2cam.scene.articulation import Joint, JointKind
@@ -156,7 +160,7 @@ def _build_hinges(
 ) -> Iterator[tuple[Hinge, Link]]:
     """Yield the joints of a body with their links; the last link is the body itself."""
     name, joints = get_attribute(body, "name", context.path), body.findall("joint")
-    body_pose = Pose(position_m=vec3(np.negative(offset))) @ _read_pose(body, context)
+    body_pose = Pose(position_m=vec3(np.negative(offset))) @ _read_pose(body.attrib, context)
     if not joints:
         yield (
             Hinge(Joint(f"{sanitize_joint_name(name)}_fixed", "fixed", 0, body_pose), parent, name),
@@ -178,11 +182,7 @@ def _build_hinges(
 def _read_joint(element: Element, default_name: str, pose: Pose, context: _Context) -> Joint:
     attributes = element.attrib
     name, kind = attributes.get("name", default_name), attributes.get("type", "hinge")
-    if kind not in _KINDS:
-        raise InputError(
-            context.path,
-            f"joint '{name}' has the unsupported type '{kind}'. {suggest_name(kind, _KINDS)}.",
-        )
+    check_joint_type(name, kind, _KINDS, context.path)
     axis = parse_direction(
         attributes.get("axis", "0 0 1"), f"axis of the joint '{name}'", context.path
     )
@@ -197,10 +197,7 @@ def _read_joint(element: Element, default_name: str, pose: Pose, context: _Conte
         low, high = (unit * (end - reference) for end in ends)
     elif kind == "slide":
         raise InputError(context.path, f"joint '{name}' has no range.")
-    try:
-        return Joint(sanitize_joint_name(name), _KINDS[kind], 0, pose, axis, low, high)
-    except SpecError as error:
-        raise InputError(context.path, str(error)) from error
+    return make_joint(name, _KINDS[kind], pose, axis, (low, high), context.path)
 
 
 def _read_link(element: Element, name: str, offset: Vec3, context: _Context) -> Link:
@@ -236,7 +233,7 @@ def _read_inertial(element: Element, name: str, to_link: Pose, context: _Context
     """Read the inertial properties of a body, moved to the link frame."""
     path, of_body = context.path, f"of the body '{name}'"
     mass = parse_mass(get_attribute(element, "mass", path), f"the mass {of_body}", path)
-    pose = to_link @ _read_pose(element, context)
+    pose = to_link @ _read_pose(element.attrib, context)
     if "fullinertia" in element.attrib:
         xx, yy, zz, xy, xz, yz = parse_numbers(
             element.attrib["fullinertia"], 6, f"fullinertia {of_body}", path
@@ -248,9 +245,7 @@ def _read_inertial(element: Element, name: str, to_link: Pose, context: _Context
     return Inertial(mass)
 
 
-def _read_shape(
-    attributes: Mapping[str, str], context: _Context
-) -> tuple[Cuboid | Cylinder | Sphere | Capsule | MeshPart, Pose]:
+def _read_shape(attributes: Mapping[str, str], context: _Context) -> tuple[Solid, Pose]:
     kind, path = attributes.get("type", "mesh" if "mesh" in attributes else "sphere"), context.path
     if kind not in _GEOMS:
         raise InputError(
@@ -263,11 +258,11 @@ def _read_shape(
                 path,
                 f"a geom refers to the missing mesh '{name}'. {suggest_name(name, context.meshes)}.",
             )
-        return context.meshes[name], _read_orientation(attributes, context)
+        return context.meshes[name], _read_pose(attributes, context)
     sizes = attributes.get("size", "").split()
     count = {"box": 3, "sphere": 1}.get(kind, 1 if "fromto" in attributes else 2)
     size = parse_numbers(" ".join(sizes[:count]), count, f"size of a {kind}", path)
-    pose, half = _read_orientation(attributes, context), size[-1]
+    pose, half = _read_pose(attributes, context), size[-1]
     if "fromto" in attributes and kind in ("capsule", "cylinder"):
         ends = np.reshape(
             parse_numbers(attributes["fromto"], 6, f"fromto of a {kind}", path), (2, 3)
@@ -278,7 +273,7 @@ def _read_shape(
             Rotation.align_vectors([axis], [[0, 0, 1]])[0] if half > 0 else Rotation.identity()
         )
         pose = Pose(quaternion(rotation), vec3(ends.mean(axis=0)))
-    try:
+    with convert_spec_errors(path):
         match kind:
             case "box":
                 return Cuboid((2 * size[0], 2 * size[1], 2 * size[2])), pose
@@ -289,15 +284,9 @@ def _read_shape(
             case _:
                 Cylinder(size[0], 2 * half)  # checks the sizes, which have the same bounds
                 return Capsule(size[0], 2 * half), pose
-    except SpecError as error:
-        raise InputError(path, str(error)) from error
 
 
-def _read_pose(element: Element, context: _Context) -> Pose:
-    return _read_orientation(element.attrib, context)
-
-
-def _read_orientation(attributes: Mapping[str, str], context: _Context) -> Pose:
+def _read_pose(attributes: Mapping[str, str], context: _Context) -> Pose:
     path = context.path
     for name in _UNSUPPORTED_ORIENTATIONS:
         if name in attributes:

@@ -13,13 +13,7 @@ MAIN = "main"
 
 _BODY_ELEMENTS = ("geom", "joint")
 _ASSET_ELEMENTS = ("material", "mesh")
-_ORIENTATIONS = (
-    "quat",
-    "euler",
-    "axisangle",
-    "xyaxes",
-    "zaxis",
-)  # alternative attributes for one rotation
+_ORIENTATIONS = ("quat", "euler", "axisangle", "xyaxes", "zaxis")  # alternatives for one rotation
 
 Attributes = Mapping[str, str]
 DefaultClass = Mapping[str, Attributes]
@@ -31,10 +25,6 @@ def apply_defaults(root: Element, path: Path) -> None:
 
     A class inherits from its enclosing class. An element uses its own class, else the nearest
     ``childclass`` of its parent bodies, else the outermost class.
-
-    Args:
-        root: Root element of the file; modified in place.
-        path: Path of the file, for errors.
 
     Raises:
         InputError: A class has no name or a duplicate one, or is missing.

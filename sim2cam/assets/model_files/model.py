@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from sim2cam.assets.mesh_files.reader import MESH_SUFFIXES
-from sim2cam.errors import InputError
+from sim2cam.assets.model_files.xml_file import convert_spec_errors, parse_number, parse_vector
+from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.inertia import Floats, tensor_to_pseudo_inertia
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
-from sim2cam.scene.articulation import Joint, JointKind
+from sim2cam.scene.articulation import Joint, JointKind, Mimic
 
 T = TypeVar("T")
 Rgb = tuple[int, int, int]
 Moments = tuple[float, float, float, float, float, float]
 
+_SHAPES = ("box", "cylinder", "mesh", "sphere")
 MAX_LINKS = 256
 MAX_SHAPES = 1024
 
-SHAPES = ("box", "cylinder", "sphere", "mesh")
-"""Shapes of URDF and SDF."""
 TENSOR = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 """Names of the moments and products of inertia in URDF and SDF."""
 JOINT_KINDS: dict[str, JointKind] = {
@@ -57,6 +58,9 @@ class MeshPart:
     scale: Vec3 = (1.0, 1.0, 1.0)
 
 
+Solid = Cuboid | Cylinder | Sphere | Capsule | MeshPart
+
+
 @dataclass(frozen=True)
 class Shape:
     """Visual or collision shape of a link.
@@ -67,7 +71,7 @@ class Shape:
         color: sRGB; None if the file gives none.
     """
 
-    solid: Cuboid | Cylinder | Sphere | Capsule | MeshPart
+    solid: Solid
     pose: Pose = field(default_factory=Pose)
     color: Rgb | None = None
 
@@ -138,12 +142,72 @@ def make_mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
     """
     if not name.strip().lower().endswith(MESH_SUFFIXES):
         raise InputError(
-            path,
-            f"mesh '{name[:80]}' is not in a supported format ({', '.join(MESH_SUFFIXES)}).",
+            path, f"mesh '{name[:80]}' is not in a supported format ({', '.join(MESH_SUFFIXES)})."
         )
     if not all(0 < abs(factor) < math.inf for factor in scale):
         raise InputError(path, f"mesh '{name[:80]}' has the invalid scale {scale}.")
     return MeshPart(name.strip(), scale)
+
+
+def read_solid(
+    element: Element, get_text: Callable[[str], str], mesh_key: str, scale: str, path: Path
+) -> Solid:
+    """Read a shape of URDF or SDF.
+
+    Args:
+        element: Element of the shape.
+        get_text: Function from the name of a parameter to its text.
+        mesh_key: Name of the parameter with the mesh file.
+        scale: Text of the scale of a mesh.
+        path: Path of the file, for errors.
+
+    Raises:
+        InputError: The shape is not supported, or a parameter is invalid.
+    """
+    tag = element.tag
+
+    def length(name: str) -> float:
+        return parse_number(get_text(name), f"{name} of a {tag}", path)
+
+    with convert_spec_errors(path):
+        match tag:
+            case "box":
+                return Cuboid(parse_vector(get_text("size"), "size of a box", path))
+            case "cylinder":
+                return Cylinder(length("radius"), length("length"))
+            case "sphere":
+                return Sphere(length("radius"))
+            case "mesh":
+                factors = parse_vector(scale, "scale of a mesh", path)
+                return make_mesh_part(get_text(mesh_key), factors, path)
+    raise InputError(path, f"the shape '{tag}' is not supported. {suggest_name(tag, _SHAPES)}.")
+
+
+def check_joint_type(name: str, kind: str, allowed: Iterable[str], path: Path) -> None:
+    """Raise InputError if a reader does not support the type of a joint."""
+    if kind not in allowed:
+        raise InputError(
+            path,
+            f"joint '{name}' has the unsupported type '{kind}'. {suggest_name(kind, allowed)}.",
+        )
+
+
+def make_joint(
+    name: str,
+    kind: JointKind,
+    pose: Pose,
+    axis: Vec3,
+    limits: tuple[float, float],
+    path: Path,
+    mimic: Mimic | None = None,
+) -> Joint:
+    """Return a joint whose parent is set later; ``limits`` are in radians or metres.
+
+    Raises:
+        InputError: The limits are invalid.
+    """
+    with convert_spec_errors(path):
+        return Joint(sanitize_joint_name(name), kind, 0, pose, axis, *limits, mimic)
 
 
 def sanitize_joint_name(name: str) -> str:
@@ -155,14 +219,6 @@ def to_srgb(shares: Sequence[float]) -> Rgb:
     """Convert red, green and blue in 0 to 1 to bytes; ignore further channels."""
     red, green, blue = (round(255 * min(max(share, 0.0), 1.0)) for share in shares[:3])
     return red, green, blue
-
-
-@dataclass(frozen=True)
-class PlacedLink:
-    """Link with its pose in the model."""
-
-    link: Link
-    pose: Pose
 
 
 def build_model(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> Model:
@@ -239,7 +295,7 @@ def _check_mimics(model: Model, path: Path) -> None:
 
 
 def attach_links(
-    links: Mapping[str, PlacedLink], hinges: Sequence[Hinge]
+    links: Mapping[str, tuple[Link, Pose]], hinges: Sequence[Hinge]
 ) -> tuple[list[Link], list[Hinge]]:
     """Move the frame of each link to its joint, and pose each joint in its parent's frame.
 
@@ -252,11 +308,13 @@ def attach_links(
     """
     frames = {name: Pose() for name in links}  # a root keeps the model's frame
     frames |= {
-        hinge.child: links[hinge.child].pose @ hinge.joint.pose
+        hinge.child: links[hinge.child][1] @ hinge.joint.pose
         for hinge in hinges
         if hinge.child in links
     }
-    moved_links = [_move_link(placed, frames[name].inverse()) for name, placed in links.items()]
+    moved_links = [
+        _move_link(link, frames[name].inverse() @ pose) for name, (link, pose) in links.items()
+    ]
     attached = [
         replace(
             hinge,
@@ -269,12 +327,11 @@ def attach_links(
     return moved_links, [*attached, *dangling]
 
 
-def _move_link(placed: PlacedLink, to_frame: Pose) -> Link:
+def _move_link(link: Link, to_frame: Pose) -> Link:
     def move_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        return tuple(replace(s, pose=to_frame @ placed.pose @ s.pose) for s in shapes)
+        return tuple(replace(s, pose=to_frame @ s.pose) for s in shapes)
 
-    link = placed.link
-    inertial = replace(link.inertial, pose=to_frame @ placed.pose @ link.inertial.pose)
+    inertial = replace(link.inertial, pose=to_frame @ link.inertial.pose)
     return replace(
         link,
         visuals=move_shapes(link.visuals),

@@ -15,36 +15,30 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.assets.model_files.model import (
     JOINT_KINDS,
-    SHAPES,
     TENSOR,
     Hinge,
     Inertial,
     Link,
-    MeshPart,
     Model,
-    PlacedLink,
     Rgb,
     Shape,
     attach_links,
     build_model,
-    make_mesh_part,
-    sanitize_joint_name,
+    check_joint_type,
+    make_joint,
+    read_solid,
     to_srgb,
 )
 from sim2cam.assets.model_files.xml_file import (
     get_attribute,
-    make_unsupported_error,
     parse_direction,
     parse_mass,
     parse_number,
     parse_numbers,
-    parse_vector,
     read_xml,
 )
-from sim2cam.errors import InputError, SpecError, suggest_name
+from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose, quaternion
-from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
-from sim2cam.scene.articulation import Joint
 
 _WORLD = "world"
 _UNSUPPORTED = ("include", "model", "frame")
@@ -80,7 +74,7 @@ def read_sdf(path: Path) -> Model:
         link = _read_link(element, path)
         if link.name in links:
             raise InputError(path, f"has a duplicate link '{link.name}'.")
-        links[link.name] = PlacedLink(link, _read_pose(element, path))
+        links[link.name] = link, _read_pose(element, path)
     hinges = [_read_hinge(element, path) for element in models[0].findall("joint")]
     return build_model(
         *attach_links(links, [hinge for hinge in hinges if hinge.parent != _WORLD]), path
@@ -123,30 +117,14 @@ def _read_shape(element: Element, path: Path) -> Shape:
         color = to_srgb(
             parse_numbers(diffuse, 3 if count == 3 else 4, "diffuse of a material", path)
         )
-    return Shape(_read_geometry(solid, path), _read_pose(element, path), color)
-
-
-def _read_geometry(element: Element, path: Path) -> Cuboid | Cylinder | Sphere | MeshPart:
-    def text(name: str) -> str:
-        return element.findtext(name, "")
-
-    def length(name: str) -> float:
-        return parse_number(text(name), f"{name} of a {element.tag}", path)
-
-    try:
-        match element.tag:
-            case "box":
-                return Cuboid(parse_vector(text("size"), "size of a box", path))
-            case "cylinder":
-                return Cylinder(length("radius"), length("length"))
-            case "sphere":
-                return Sphere(length("radius"))
-            case "mesh":
-                scale = parse_vector(element.findtext("scale", "1 1 1"), "scale of a mesh", path)
-                return make_mesh_part(text("uri").strip(), scale, path)
-    except SpecError as error:
-        raise InputError(path, str(error)) from error
-    raise make_unsupported_error(element, "the shape", SHAPES, path)
+    geometry_solid = read_solid(
+        solid,
+        lambda name: solid.findtext(name, "").strip(),
+        "uri",
+        solid.findtext("scale", "1 1 1"),
+        path,
+    )
+    return Shape(geometry_solid, _read_pose(element, path), color)
 
 
 def _read_pose(element: Element, path: Path) -> Pose:
@@ -161,36 +139,18 @@ def _read_pose(element: Element, path: Path) -> Pose:
 
 def _read_hinge(element: Element, path: Path) -> Hinge:
     name, kind = get_attribute(element, "name", path), get_attribute(element, "type", path)
-    if kind not in JOINT_KINDS:
-        raise InputError(
-            path,
-            f"joint '{name}' has the unsupported type '{kind}'. {suggest_name(kind, JOINT_KINDS)}.",
-        )
+    check_joint_type(name, kind, JOINT_KINDS, path)
     parent, child = (element.findtext(end, "").strip() for end in ("parent", "child"))
-    low, high, axis = 0.0, 0.0, (0.0, 0.0, 1.0)
+    limits, axis = (0.0, 0.0), (0.0, 0.0, 1.0)
     if kind != "fixed":
-        low, high = _read_limits(element, name, kind, path)
+        limits = _read_limits(element, name, kind, path)
         axis_text = element.findtext("axis/xyz", "0 0 1")
         axis = parse_direction(axis_text, f"axis of the joint '{name}'", path)
         frame = element.findtext("axis/use_parent_model_frame", "0").strip()
         if frame not in ("0", "false") or element.find("axis/xyz[@expressed_in]") is not None:
             raise InputError(path, f"joint '{name}': the axis must be in the joint frame.")
-    try:
-        return Hinge(
-            Joint(
-                sanitize_joint_name(name),
-                JOINT_KINDS[kind],
-                0,
-                _read_pose(element, path),
-                axis,
-                low,
-                high,
-            ),
-            parent,
-            child,
-        )
-    except SpecError as error:
-        raise InputError(path, str(error)) from error
+    pose = _read_pose(element, path)
+    return Hinge(make_joint(name, JOINT_KINDS[kind], pose, axis, limits, path), parent, child)
 
 
 def _read_limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, float]:

@@ -17,23 +17,22 @@ from scipy.spatial.transform import Rotation
 from sim2cam.assets.mesh_files.raw_mesh import warn
 from sim2cam.assets.model_files.model import (
     JOINT_KINDS,
-    SHAPES,
     TENSOR,
     Hinge,
     Inertial,
     Link,
-    MeshPart,
     Model,
     Rgb,
     Shape,
     build_model,
-    make_mesh_part,
+    check_joint_type,
+    make_joint,
+    read_solid,
     sanitize_joint_name,
     to_srgb,
 )
 from sim2cam.assets.model_files.xml_file import (
     get_attribute,
-    make_unsupported_error,
     parse_direction,
     parse_mass,
     parse_number,
@@ -41,10 +40,9 @@ from sim2cam.assets.model_files.xml_file import (
     parse_vector,
     read_xml,
 )
-from sim2cam.errors import InputError, SpecError, suggest_name
+from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose, quaternion
-from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
-from sim2cam.scene.articulation import Joint, Mimic
+from sim2cam.scene.articulation import Mimic
 
 
 def read_urdf(path: Path) -> Model:
@@ -108,29 +106,14 @@ def _read_shape(element: Element, materials: Mapping[str, Rgb | None], path: Pat
     color = None
     if material is not None:
         color = _read_color(material, path) or materials.get(material.get("name", ""))
-    return Shape(_read_geometry(solid, path), _read_origin(element, path), color)
-
-
-def _read_geometry(element: Element, path: Path) -> Cuboid | Cylinder | Sphere | MeshPart:
-    def length(name: str) -> float:
-        return parse_number(get_attribute(element, name, path), f"{name} of a {element.tag}", path)
-
-    try:
-        match element.tag:
-            case "box":
-                return Cuboid(
-                    parse_vector(get_attribute(element, "size", path), "size of a box", path)
-                )
-            case "cylinder":
-                return Cylinder(length("radius"), length("length"))
-            case "sphere":
-                return Sphere(length("radius"))
-            case "mesh":
-                scale = parse_vector(element.get("scale", "1 1 1"), "scale of a mesh", path)
-                return make_mesh_part(get_attribute(element, "filename", path), scale, path)
-    except SpecError as error:
-        raise InputError(path, str(error)) from error
-    raise make_unsupported_error(element, "the shape", SHAPES, path)
+    geometry_solid = read_solid(
+        solid,
+        lambda name: get_attribute(solid, name, path),
+        "filename",
+        solid.get("scale", "1 1 1"),
+        path,
+    )
+    return Shape(geometry_solid, _read_origin(element, path), color)
 
 
 def _read_origin(element: Element, path: Path) -> Pose:
@@ -155,14 +138,10 @@ def _read_color(material: Element, path: Path) -> Rgb | None:
 def _read_hinge(element: Element, path: Path) -> Hinge:
     name = get_attribute(element, "name", path)
     kind = get_attribute(element, "type", path)
-    if kind not in JOINT_KINDS:
-        raise InputError(
-            path,
-            f"joint '{name}' has the unsupported type '{kind}'. {suggest_name(kind, JOINT_KINDS)}.",
-        )
+    check_joint_type(name, kind, JOINT_KINDS, path)
     ends = [element.find(end) for end in ("parent", "child")]
     parent, child = ("" if end is None else end.get("link", "") for end in ends)
-    low, high = _read_limits(element, name, kind, path)
+    limits = _read_limits(element, name, kind, path)
     axis = element.find("axis")
     axis_text = "1 0 0" if axis is None else get_attribute(axis, "xyz", path)
     direction = (
@@ -170,14 +149,10 @@ def _read_hinge(element: Element, path: Path) -> Hinge:
         if kind != "fixed"
         else (1.0, 0.0, 0.0)
     )
-    mimic = element.find("mimic")
-    try:
-        joint = Joint(
-            sanitize_joint_name(name), JOINT_KINDS[kind], 0, _read_origin(element, path), direction, low, high,
-            None if mimic is None else _read_mimic(mimic, name, path),
-        )  # fmt: skip
-    except SpecError as error:
-        raise InputError(path, str(error)) from error
+    mimic_element = element.find("mimic")
+    mimic = None if mimic_element is None else _read_mimic(mimic_element, name, path)
+    pose = _read_origin(element, path)
+    joint = make_joint(name, JOINT_KINDS[kind], pose, direction, limits, path, mimic)
     return Hinge(joint, parent, child)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError
 
-from sim2cam.errors import InputError, suggest_name
+from sim2cam.errors import InputError, SpecError
 from sim2cam.geometry.poses import Vec3
 
 MAX_XML_BYTES = 4 * 2**20
@@ -41,8 +43,7 @@ def read_xml(path: Path, max_bytes: int = MAX_XML_BYTES) -> Element:
             depth, count = depth + (1 if event == "start" else -1), count + 1
             if depth > _MAX_DEPTH or count > 2 * _MAX_ELEMENTS:
                 raise InputError(
-                    path,
-                    f"has more than {_MAX_ELEMENTS} elements, or more than {_MAX_DEPTH} deep.",
+                    path, f"has more than {_MAX_ELEMENTS} elements, or more than {_MAX_DEPTH} deep."
                 )
     except ParseError as error:
         raise InputError(path, f"is not valid XML ({error}).") from error
@@ -72,13 +73,7 @@ def get_attribute(element: Element, name: str, path: Path) -> str:
 
 
 def parse_numbers(text: str, count: int, where: str, path: Path) -> tuple[float, ...]:
-    """Parse ``count`` finite numbers.
-
-    Args:
-        text: Numbers separated by whitespace.
-        count: Expected number of numbers.
-        where: Description of the value, for errors.
-        path: Path of the file, for errors.
+    """Parse ``count`` finite numbers separated by whitespace; ``where`` names the value in errors.
 
     Raises:
         InputError: The text has another number of numbers, or they are not finite.
@@ -129,10 +124,10 @@ def parse_direction(text: str, where: str, path: Path) -> Vec3:
     return x / length, y / length, z / length
 
 
-def make_unsupported_error(
-    element: Element, kind: str, allowed: tuple[str, ...], path: Path
-) -> InputError:
-    """Return an error for an unsupported element."""
-    return InputError(
-        path, f"{kind} '{element.tag}' is not supported. {suggest_name(element.tag, allowed)}."
-    )
+@contextmanager
+def convert_spec_errors(path: Path) -> Iterator[None]:
+    """Convert a SpecError, about an invalid value, to an InputError about a file."""
+    try:
+        yield
+    except SpecError as error:
+        raise InputError(path, str(error)) from error

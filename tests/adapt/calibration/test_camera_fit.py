@@ -248,7 +248,9 @@ def draw_cameras(found, count, views=4, size=(640, 480)):
     return [
         camera
         for i in range(count)
-        for camera in build_scene(sample_factors(found.domain, 0, i, views=views), found.domain, *size).cameras
+        for camera in build_scene(
+            sample_factors(found.domain, 0, i, views=views), found.domain, *size
+        ).cameras
     ]
 
 

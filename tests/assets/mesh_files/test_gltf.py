@@ -1,14 +1,11 @@
 """glTF as its specification has it: y up, linear colours, escaped names, pictures that repeat."""
 
-import base64
-import io
-import json
 import re
 import warnings
 
 import numpy as np
 import pytest
-from PIL import Image
+from gltf_files import FACES, Maker, data_uri, image_file
 
 from sim2cam import images
 from sim2cam.assets.mesh import read_mesh_file
@@ -20,10 +17,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:(?s).*has no normals")
 
 # A tetrahedron that stands on y = 0, its top above (0.1, 0, 0.1).
 CORNERS = np.array([[0, 0, 0], [0.3, 0, 0], [0, 0, 0.3], [0.1, 0.5, 0.1]], "<f4")
-FACES = np.array([[0, 1, 2], [0, 2, 3], [2, 1, 3], [1, 0, 3]], "<u2")
 PLACES = np.array([[0, 0], [1, 0], [0, 1], [0.5, 0.5]], "<f4")
 STRIPES = np.repeat(np.uint8([[[250, 128, 3]], [[40, 200, 90]]]), 8, axis=0).repeat(16, axis=1)
-COMPONENTS = {"f4": 5126, "u1": 5121, "u2": 5123}
 
 
 def linear(level):
@@ -31,51 +26,21 @@ def linear(level):
     return float(images.SRGB_TO_LINEAR[level])
 
 
-def data_uri(data):
-    return "data:application/octet-stream;base64," + base64.b64encode(data).decode()
-
-
-def png(pixels):
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "png")
-    return stream.getvalue()
-
-
 def gltf(folder, *solids, pictures=(), uri=None):
-    """A file with a mesh for each of ``solids``: the material, and attributes besides the corners."""
-    data, views, accessors, meshes, materials = b"", [], [], [], []
-
-    def accessor(array, kind=None):
-        nonlocal data
-        views.append({"buffer": 0, "byteOffset": len(data), "byteLength": array.nbytes})
-        accessors.append({
-            "bufferView": len(views) - 1, "componentType": COMPONENTS[array.dtype.str[1:]],
-            "count": array.size if kind else len(array), "type": kind or f"VEC{array.shape[1]}",
-        })  # fmt: skip
-        data += array.tobytes() + bytes(-array.nbytes % 4)
-        return len(accessors) - 1
-
+    """A file with a primitive for each of ``solids``: the material, and attributes besides the corners."""
+    maker, materials = Maker(), []
     for number, (material, attributes) in enumerate(solids):
-        corners = CORNERS + np.float32([number, 0, 0])
-        told = {"POSITION": corners, **attributes}
-        primitive = {
-            "attributes": {name: accessor(array) for name, array in told.items()},
-            "indices": accessor(FACES, "SCALAR"),
-        }
+        corners = maker.accessor(CORNERS + np.float32([number, 0, 0]))
+        told = {name: maker.accessor(array) for name, array in attributes.items()}
+        primitive = maker.primitive(FACES, corners, attributes=told)
         if material is not None:
             primitive["material"] = len(materials)
             materials.append({"pbrMetallicRoughness": material})
-        meshes.append({"primitives": [primitive]})
-    whole = {
-        "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [*range(len(meshes))]}],
-        "nodes": [{"mesh": n} for n in range(len(meshes))], "meshes": meshes, "materials": materials,
-        "images": [{"uri": data_uri(png(one))} for one in pictures],
+    maker.json |= {
+        "materials": materials, "images": [{"uri": data_uri(image_file(one))} for one in pictures],
         "textures": [{"source": n} for n in range(len(pictures))],
-        "accessors": accessors, "bufferViews": views,
-        "buffers": [{"uri": uri or data_uri(data), "byteLength": len(data)}],
     }  # fmt: skip
-    (folder / "a.gltf").write_text(json.dumps(whole))
-    return MeshFile(str(folder / "a.gltf"), "thing"), data
+    return MeshFile(str(maker.write(folder, uri=uri)), "thing"), maker.data
 
 
 def content_of(asset):

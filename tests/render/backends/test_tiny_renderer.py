@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim2cam.data.environment import PYBULLET
 from sim2cam.errors import BackendError
 from sim2cam.objects.primitives import Cylinder
 from sim2cam.render.backends.tiny_renderer import TinyRasterizer
@@ -70,7 +71,7 @@ def test_it_says_what_it_is(tiny):
 
 def test_without_pybullet_the_cure_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pybullet", None)
-    with pytest.raises(BackendError, match=r"Run: pip install pybullet$"):
+    with pytest.raises(BackendError, match=rf"Run: pip install {PYBULLET}$"):
         TinyRasterizer()
 
 
