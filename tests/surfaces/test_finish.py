@@ -121,7 +121,9 @@ def test_a_ridge_is_bright_where_it_faces_the_lamp_in_every_copy(egl, make):
     scene = table(make, material(relief=0.3, family="value", roughness=0.9, scale_m=0.06))[0]
     stage = Stage(replace(scene, environment=Environment((0.0,) * 3, (0.0,) * 3, (lamp,))), egl)
     lens = {"width": 240, "height": 40, "focal_px": 70.0, "cx_px": 119.5, "cy_px": 19.5}
-    wide = stage.render(make.view(make.camera((0.0, -0.001, 0.4), **lens)), ("radiance",))["radiance"]
+    wide = stage.render(make.view(make.camera((0.0, -0.001, 0.4), **lens)), ("radiance",))[
+        "radiance"
+    ]
     normals, span = build_texture_set(scene.bodies[0]).normals, 0.48
     rays, eye = make.rays(make.view(make.camera((0.0, -0.001, 0.4), **lens)))
     ground = eye[:2] + rays[..., :2] * (-eye[2] / rays[..., 2:])
