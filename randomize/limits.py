@@ -84,12 +84,7 @@ def check_domain(domain: Domain, names: RecipeNames, inherited: Collection[str] 
     _check_required_groups(domain)
     _check_surface_finish(domain)
     _check_lamps(domain)
-    for name, kind in domain.object_groups.items():
-        try:
-            kind.check_factors(_make_lookup(domain, name), names.texture_images)
-        except ValueError as error:
-            factor, problem = str(error).split(": ", 1)
-            raise ValueError(f"'domain.{name}.{factor}': {problem}") from error
+    _check_kinds(domain, names)
     _check_decals(domain)
     _check_clutter(domain)
     for name, kind in domain.object_groups.items():
@@ -103,6 +98,16 @@ def check_domain(domain: Domain, names: RecipeNames, inherited: Collection[str] 
         _check_depth_camera(domain)
     if "glare" in domain:
         _check_glare(domain)
+
+
+def _check_kinds(domain: Domain, names: RecipeNames) -> None:
+    """Raise ``ValueError``, with the group and factor, if factors of a kind contradict each other."""
+    for name, kind in domain.object_groups.items():
+        try:
+            kind.check_factors(_make_lookup(domain, name), names.texture_images)
+        except ValueError as error:
+            factor, problem = str(error).split(": ", 1)
+            raise ValueError(f"'domain.{name}.{factor}': {problem}") from error
 
 
 def list_label_classes(domain: Domain) -> tuple[LabelClass, ...]:

@@ -30,7 +30,9 @@ def test_a_body_slides_from_the_angle_whose_tangent_is_its_friction(make, filmed
         ramp = make.body("ramp", make.box((2.0, 0.4, 0.02)), (0.0, 0.0, 0.0), is_target=False,
                          is_fixed=True, friction=1.0, rotation=quaternion(slope))  # fmt: skip
         start = slope.apply([0.0, 0.0, 0.018])
-        die = make.body("die", make.die(), tuple(start), rotation=quaternion(slope), friction=friction)
+        die = make.body(
+            "die", make.die(), tuple(start), rotation=quaternion(slope), friction=friction
+        )
         _, end = filmed(0.5, ramp, die)[-1]
         return float(np.linalg.norm(end.pose.position_m - start))
 

@@ -71,7 +71,8 @@ def test_settling_is_deterministic_and_keeps_what_it_does_not_move(make):
 
 
 @pytest.mark.parametrize(
-    ("degrees", "rejection"), [(15, "None"), (25, r"a labelled body leans by (24\.[5-9]|25\.[0-5]) degrees")]
+    ("degrees", "rejection"),
+    [(15, "None"), (25, r"a labelled body leans by (24\.[5-9]|25\.[0-5]) degrees")],
 )
 def test_a_die_that_leans_far_is_refused(make, degrees, rejection):
     turn = Rotation.from_euler("y", degrees, degrees=True)
