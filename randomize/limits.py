@@ -84,12 +84,7 @@ def check_domain(domain: Domain, names: RecipeNames, inherited: Collection[str] 
     _check_required_groups(domain)
     _check_surface_finish(domain)
     _check_lamps(domain)
-    for name, kind in domain.object_groups.items():
-        try:
-            kind.check_factors(_make_lookup(domain, name), names.texture_images)
-        except ValueError as error:
-            factor, problem = str(error).split(": ", 1)
-            raise ValueError(f"'domain.{name}.{factor}': {problem}") from error
+    _check_kinds(domain, names)
     _check_decals(domain)
     _check_clutter(domain)
     _check_objects(domain, names)
@@ -109,6 +104,16 @@ def _check_objects(domain: Domain, names: RecipeNames) -> None:
                 f"categories must contain {', '.join(missing)}, because an object of 'domain.{name}' can show "
                 f"it. Add the names, change its factors, or set 'domain.{name}.category'"
             )
+
+
+def _check_kinds(domain: Domain, names: RecipeNames) -> None:
+    """Raise ``ValueError``, with the group and factor, if factors of a kind contradict each other."""
+    for name, kind in domain.object_groups.items():
+        try:
+            kind.check_factors(_make_lookup(domain, name), names.texture_images)
+        except ValueError as error:
+            factor, problem = str(error).split(": ", 1)
+            raise ValueError(f"'domain.{name}.{factor}': {problem}") from error
 
 
 def list_label_classes(domain: Domain) -> tuple[LabelClass, ...]:

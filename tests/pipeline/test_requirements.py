@@ -70,7 +70,9 @@ def test_measures_use_the_camera_with_smallest_value():
 def test_measured_labels_equal_written_labels():
     scene = simulate_scene(RECIPE, 0, 1).scene
     (labels,) = collect_camera_labels(scene)
-    assert labels == Stage(scene, get_renderer().rasterizer).shoot(scene.cameras[0], ("ids",)).objects
+    assert (
+        labels == Stage(scene, get_renderer().rasterizer).shoot(scene.cameras[0], ("ids",)).objects
+    )
 
 
 def test_required_value_is_sampled_until_valid():

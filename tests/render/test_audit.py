@@ -151,59 +151,26 @@ def along_the_ray(sample, channels):
 
 
 FAULTS = {
-    "a pose 5 mm beside": (
-        moved((0.005, 0.0, 0.0)),
-        "exceeds the projection of its pose and extent",
-    ),
+    "a pose 5 mm beside": (moved((0.005, 0.0, 0.0)), "exceeds the projection of its pose and extent"),
     "a pose 3 mm deeper": (moved((0.0, 0.0, 0.003)), "coordinates and depth differ"),
     "a pose in another frame": (with_objects(world_pose), "exceeds the projection of its pose"),
-    "an extent of another unit": (
-        with_objects(larger),
-        "exceeds the projection of its pose and extent",
-    ),
+    "an extent of another unit": (with_objects(larger), "exceeds the projection of its pose and extent"),
     "depth along the ray": (along_the_ray, "coordinates and depth differ"),
     "depth of another scale": (with_channel("depth", lambda d: d * 1.1), "outside"),
-    "coordinates mirrored": (
-        with_channel("coordinates", lambda c: np.stack([1 - c[..., 0], c[..., 1], c[..., 2]], -1)),
-        "from their pixels",
-    ),
+    "coordinates mirrored": (with_channel("coordinates", lambda c: np.stack([1 - c[..., 0], c[..., 1], c[..., 2]], -1)), "from their pixels"),
     "coordinates shifted": (with_channel("coordinates", lambda c: np.roll(c, 2, 1)), "coordinates"),
-    "coordinates left out": (
-        with_channel("coordinates", lambda c: np.where(c > 0.5, np.nan, c)),
-        "pixels have no coordinates",
-    ),
-    "normals of the world": (
-        with_channel("normals", lambda n: n[..., [1, 2, 0]]),
-        "degrees from the surface given by depth",
-    ),
-    "normals of another picture": (
-        with_channel("normals", lambda n: n[:, ::-1]),
-        "degrees from the surface given by depth",
-    ),
+    "coordinates left out": (with_channel("coordinates", lambda c: np.where(c > 0.5, np.nan, c)), "pixels have no coordinates"),
+    "normals of the world": (with_channel("normals", lambda n: n[..., [1, 2, 0]]), "degrees from the surface given by depth"),
+    "normals of another picture": (with_channel("normals", lambda n: n[:, ::-1]), "degrees from the surface given by depth"),
     "labels of another lens": (other_lens, "from their pixels"),
     "a whole mask cut": (with_amodal(without_last_columns), "are outside the amodal mask"),
     "a whole mask moved": (with_amodal(lambda mask, _: np.roll(mask, 1, 1)), "of its mask"),
-    "a whole mask that is broken": (
-        with_objects(lambda o: replace(o, amodal_mask=RleMask(o.amodal_mask.size, "0"))),
-        "amodal mask: invalid run lengths",
-    ),
-    "a fraction of the box": (
-        with_objects(lambda label: replace(label, visible_fraction=label.visible_fraction * 0.99)),
-        "is not the fraction of its masks",
-    ),
-    "keypoints as boxes have pixels": (
-        with_keypoints(lambda p: replace(p, xy=(p.xy[0] + 0.5, p.xy[1] + 0.5))),
-        "is 0.50 px from the projection of its point",
-    ),
-    "keypoints of the other chirality": (
-        with_keypoints(lambda p: replace(p, point_m=(-p.point_m[0], *p.point_m[1:]))),
-        "px from the projection of its point",
-    ),
-    "hidden keypoints labelled visible": (
-        with_keypoints(lambda p: replace(p, visibility=max(p.visibility * 2, 2))),
-        "is labelled visible, but its pixel shows a point",
-    ),
-}
+    "a whole mask that is broken": (with_objects(lambda o: replace(o, amodal_mask=RleMask(o.amodal_mask.size, "0"))), "amodal mask: invalid run lengths"),
+    "a fraction of the box": (with_objects(lambda label: replace(label, visible_fraction=label.visible_fraction * 0.99)), "is not the fraction of its masks"),
+    "keypoints as boxes have pixels": (with_keypoints(lambda p: replace(p, xy=(p.xy[0] + 0.5, p.xy[1] + 0.5))), "is 0.50 px from the projection of its point"),
+    "keypoints of the other chirality": (with_keypoints(lambda p: replace(p, point_m=(-p.point_m[0], *p.point_m[1:]))), "px from the projection of its point"),
+    "hidden keypoints labelled visible": (with_keypoints(lambda p: replace(p, visibility=max(p.visibility * 2, 2))), "is labelled visible, but its pixel shows a point"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -243,42 +210,18 @@ def all_shared(sample, channels):
 
 PICTURE_FAULTS = {
     "who hides whom the wrong way round": (with_occlusions(swapped), "but their masks share"),
-    "an occlusion of nobody": (
-        with_occlusions(lambda o: replace(o, occluder_id=99)),
-        "no object has the instance_id 99",
-    ),
-    "pixels of another picture": (
-        with_occlusions(lambda o: replace(o, area_px=o.area_px + 1)),
-        "but their masks share",
-    ),
+    "an occlusion of nobody": (with_occlusions(lambda o: replace(o, occluder_id=99)), "no object has the instance_id 99"),
+    "pixels of another picture": (with_occlusions(lambda o: replace(o, area_px=o.area_px + 1)), "but their masks share"),
     "another baseline": (of_the_sample(baseline_m=0.031), "disparity and depth differ"),
     "no baseline": (of_the_sample(baseline_m=None), "disparity without a baseline"),
-    "disparity to the right": (
-        with_channel("disparity", lambda d: np.roll(d, 1, 1)),
-        "disparity and depth differ",
-    ),
-    "disparity along the ray": (
-        along_the_ray,
-        "disparity and depth differ",
-    ),
-    "disparity left out": (
-        with_channel("disparity", lambda d: np.where(d > np.median(d), 0, d)),
-        "disparity and depth differ",
-    ),
-    "all is shared": (
-        all_shared,
-        "pixels that are occluded in the right image are labelled shared",
-    ),
-    "shared beyond the frame": (
-        with_channel("shared", np.ones_like),
-        "shared pixels are outside the right image",
-    ),
-    "readings in another unit": (
-        of_the_sample(depth_unit_m=0.001),
-        "sensor_depth differs from depth by a median",
-    ),
+    "disparity to the right": (with_channel("disparity", lambda d: np.roll(d, 1, 1)), "disparity and depth differ"),
+    "disparity along the ray": (along_the_ray, "disparity and depth differ"),
+    "disparity left out": (with_channel("disparity", lambda d: np.where(d > np.median(d), 0, d)), "disparity and depth differ"),
+    "all is shared": (all_shared, "pixels that are occluded in the right image are labelled shared"),
+    "shared beyond the frame": (with_channel("shared", np.ones_like), "shared pixels are outside the right image"),
+    "readings in another unit": (of_the_sample(depth_unit_m=0.001), "sensor_depth differs from depth by a median"),
     "readings without a unit": (of_the_sample(depth_unit_m=None), "without depth_unit_m"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", PICTURE_FAULTS)

@@ -1,6 +1,6 @@
 """The audit of films passes what was rendered and finds every fault planted in it."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,15 +24,9 @@ from sim2cam.scene.camera import Shutter
 
 CAMERAS = {
     "pinhole, in an instant": (BrownConrady(400.0, 400.0, 159.5, 119.5), None),
-    "barrel, rolling": (
-        BrownConrady(300.0, 300.0, 159.5, 119.5, k1=-0.25, k2=0.05, p1=0.002, p2=-0.001),
-        Shutter(0.002, 0.03),
-    ),
-    "fisheye, rolling upwards": (
-        KannalaBrandt(250.0, 250.0, 159.5, 119.5, 0.02, -0.004, 0.0, 0.0),
-        Shutter(0.002, -0.02),
-    ),
-}
+    "barrel, rolling": (BrownConrady(300.0, 300.0, 159.5, 119.5, k1=-0.25, k2=0.05, p1=0.002, p2=-0.001), Shutter(0.002, 0.03)),
+    "fisheye, rolling upwards": (KannalaBrandt(250.0, 250.0, 159.5, 119.5, 0.02, -0.004, 0.0, 0.0), Shutter(0.002, -0.02)),
+}  # fmt: skip
 CHANNELS = ("depth", "ids", "coordinates", "normals")
 INTERVAL_S = 0.03
 
@@ -50,12 +44,8 @@ def rendered(egl, make, tmp_path_factory):
     def taken(name, seconds):
         lens, timing = CAMERAS[name]
         scene = make.thrown()
-        bodies = [
-            replace(body, velocity_m_s=(0.2, -0.2, -0.1), spin_rad_s=(2.0, 3.0, -4.0))
-            if body.is_target
-            else body
-            for body in scene.bodies
-        ]
+        motion = {"velocity_m_s": (0.2, -0.2, -0.1), "spin_rad_s": (2.0, 3.0, -4.0)}
+        bodies = (replace(body, **motion) if body.is_target else body for body in scene.bodies)
         scene = replace(scene, bodies=tuple(bodies)).advance(seconds)
         of = replace(make.camera((0.05, -0.2, 0.35), (0.02, 0.0, 0.08)), lens=lens, shutter=timing)
         of = replace(of, twist=Twist((-0.1, 0.1, 0.2), (0.3, 0.5, -1.0))).advance(seconds)
@@ -66,15 +56,9 @@ def rendered(egl, make, tmp_path_factory):
         twist = of.twist.express_in(of.pose)
         moment = FrameInfo(0, seconds, of.get_row_delay_s(), 0.002, of.pose, twist)
         sample = Sample(
-            name,
-            Path("a.jpg"),
-            of.width,
-            of.height,
-            frame.objects,
-            "sim",
-            lens=lens,
+            name, Path("a.jpg"), of.width, of.height, frame.objects, "sim", lens=lens,
             frame_info=moment,
-        )
+        )  # fmt: skip
         return sample, frame
 
     def film(name):
@@ -84,32 +68,25 @@ def rendered(egl, make, tmp_path_factory):
         channels["flow_forward"] = stored("flow_forward", flow)
         targets = [body for body in frame.view.scene.bodies if body.is_target]
         points = {body.name: sample_surface_points(body.asset, 50, rng) for body in targets}
-        write_bytes(
-            folder / "tracks.json", tracks.encode_tracks(track_labelled_points(points, frame.view))
-        )
-        return Film(
-            sample,
-            channels,
-            other,
-            then.channels["ids"],
-            tracks.read_tracks(folder / "tracks.json"),
-        )
+        path = folder / "tracks.json"
+        write_bytes(path, tracks.encode_tracks(track_labelled_points(points, frame.view)))
+        return Film(sample, channels, other, then.channels["ids"], tracks.read_tracks(path))
 
     return {name: film(name) for name in CAMERAS}
 
 
+@dataclass(frozen=True)
 class Film:
     """What an audit is given, with changes."""
 
-    def __init__(self, sample, channels, other, ids, points):
-        self.sample, self.channels, self.other = sample, channels, other
-        self.ids, self.points = ids, points
+    sample: Sample
+    channels: dict
+    other: Sample
+    ids: np.ndarray
+    points: tracks.PointTracks
 
     def but(self, **changes):
-        return Film(**{
-            "sample": self.sample, "channels": self.channels, "other": self.other,
-            "ids": self.ids, "points": self.points, **changes,
-        })  # fmt: skip
+        return replace(self, **changes)
 
     def with_flow(self, change):
         flow = change(self.channels["flow_forward"].copy())
@@ -175,41 +152,17 @@ FAULTS = {
     "hidden for seen": (lambda f: f.with_flow(exchanged), "visible points are not in its mask"),
     "the same picture again": (lambda f: f.but(other=f.sample), FLOW),
     "a pose moved there": (lambda f: f.but(other=with_objects(f.other, moved)), FLOW),
-    "depth of another scale": (
-        lambda f: f.but(channels={**f.channels, "depth": f.channels["depth"] * 1.02}),
-        FLOW,
-    ),
-    "a global shutter here": (
-        lambda f: f.but(sample=with_moment(f.sample, row_s=0.0)),
-        "from their pixels",
-    ),
+    "depth of another scale": (lambda f: f.but(channels={**f.channels, "depth": f.channels["depth"] * 1.02}), FLOW),
+    "a global shutter here": (lambda f: f.but(sample=with_moment(f.sample, row_s=0.0)), "from their pixels"),
     "a global shutter there": (lambda f: f.but(other=with_moment(f.other, row_s=0.0)), FLOW),
-    "rows from below": (
-        lambda f: f.but(sample=with_moment(f.sample, row_s=-f.sample.frame_info.row_s)),
-        FLOW,
-    ),
-    "a camera said to be still": (
-        lambda f: f.but(sample=with_moment(f.sample, twist=Twist())),
-        "from their pixels",
-    ),
-    "objects said to be still": (
-        lambda f: f.but(sample=with_objects(f.sample, lambda o: replace(o, twist=None))),
-        "from their pixels",
-    ),
-    "a camera that stands elsewhere": (
-        lambda f: f.but(other=with_moment(f.other, camera_pose=f.sample.frame_info.camera_pose)),
-        "of unlabelled pixels matches depth and camera poses; at least 25% must",
-    ),
+    "rows from below": (lambda f: f.but(sample=with_moment(f.sample, row_s=-f.sample.frame_info.row_s)), FLOW),
+    "a camera said to be still": (lambda f: f.but(sample=with_moment(f.sample, twist=Twist())), "from their pixels"),
+    "objects said to be still": (lambda f: f.but(sample=with_objects(f.sample, lambda o: replace(o, twist=None))), "from their pixels"),
+    "a camera that stands elsewhere": (lambda f: f.but(other=with_moment(f.other, camera_pose=f.sample.frame_info.camera_pose)), "of unlabelled pixels matches depth and camera poses; at least 25% must"),
     "tracks with y before x": (lambda f: f.but(points=turned(f.points)), "tracks are up to"),
-    "tracks seen when hidden": (
-        lambda f: f.but(points=shown(f.points)),
-        "its tracks: ",
-    ),
-    "tracks of a pose moved": (
-        lambda f: f.but(sample=with_objects(f.sample, moved)),
-        "tracks are up to",
-    ),
-}
+    "tracks seen when hidden": (lambda f: f.but(points=shown(f.points)), "its tracks: "),
+    "tracks of a pose moved": (lambda f: f.but(sample=with_objects(f.sample, moved)), "tracks are up to"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)

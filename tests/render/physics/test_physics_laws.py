@@ -10,42 +10,17 @@ import pytest
 import trimesh
 from scipy.spatial.transform import Rotation
 from scipy.stats import chisquare
+from solids import EXAMPLES
 
 from sim2cam.assets.importer import import_assets
-from sim2cam.objects.bolt import Bolt
+from sim2cam.geometry.poses import quaternion
 from sim2cam.objects.primitives import Cuboid
-from sim2cam.objects.tin import Tin
 from sim2cam.render.physics import simulation, trajectory, world
 from sim2cam.render.physics.contacts import build_support_graph
 from sim2cam.render.physics.simulation import simulate
-from sim2cam.render.physics.trajectory import STEP_S, MotionRecording
+from sim2cam.render.physics.trajectory import STEP_S
 from sim2cam.render.physics.world import GRAVITY_M_S2
-from sim2cam.scene.package_label import PackageLabel
 from sim2cam.scene.scene import Scene
-
-WHITE, BLACK = (0.9, 0.9, 0.9), (0.02, 0.02, 0.02)
-
-
-def posed(rotation):
-    x, y, z, w = rotation.as_quat()
-    return float(w), float(x), float(y), float(z)
-
-
-@pytest.fixture
-def filmed(make, monkeypatch):
-    """A function that gives where bodies are after each step of so many seconds."""
-
-    def run(seconds, *bodies):
-        monkeypatch.setattr(simulation, "_MAX_CHECKS", math.ceil(seconds / STEP_S / 24))
-        monkeypatch.setattr(simulation, "_REST_CHECKS", 10**6)
-        scene = Scene(bodies, make.sky, ())
-        film = MotionRecording(scene)
-        simulate(scene, film)
-        return [
-            film.get_scene((step + 1) * STEP_S).bodies for step in range(round(seconds / STEP_S))
-        ]
-
-    return run
 
 
 @pytest.mark.parametrize("friction", [0.2, 0.4, 0.7])
@@ -53,9 +28,11 @@ def test_a_body_slides_from_the_angle_whose_tangent_is_its_friction(make, filmed
     def slid_m(tangent):
         slope = Rotation.from_euler("y", math.atan(tangent))
         ramp = make.body("ramp", make.box((2.0, 0.4, 0.02)), (0.0, 0.0, 0.0), is_target=False,
-                         is_fixed=True, friction=1.0, rotation=posed(slope))  # fmt: skip
+                         is_fixed=True, friction=1.0, rotation=quaternion(slope))  # fmt: skip
         start = slope.apply([0.0, 0.0, 0.018])
-        die = make.body("die", make.die(), tuple(start), rotation=posed(slope), friction=friction)
+        die = make.body(
+            "die", make.die(), tuple(start), rotation=quaternion(slope), friction=friction
+        )
         _, end = filmed(0.5, ramp, die)[-1]
         return float(np.linalg.norm(end.pose.position_m - start))
 
@@ -100,7 +77,7 @@ def thrown(make, count, rng, **options):
         spot = (0.25 * (i % 5), 0.25 * (i // 5), 0.25)
         turn = Rotation.random(rng=rng)
         dice.append(
-            make.body(f"die/{i}", make.die(), spot, rotation=posed(turn), restitution=0.5,
+            make.body(f"die/{i}", make.die(), spot, rotation=quaternion(turn), restitution=0.5,
                       velocity_m_s=tuple(rng.normal(0, 0.3, 3)),
                       spin_rad_s=tuple(rng.normal(0, 25, 3)), **options)
         )  # fmt: skip
@@ -132,8 +109,8 @@ def test_a_fair_die_is_fair_and_a_loaded_one_is_not(make):
         (Cuboid((0.011,) * 3), 5.0),
         (Cuboid((0.022,) * 3), 5.0),
         (Cuboid((0.063, 0.088, 8e-4)), 5.0),
-        (Tin(0.037, 0.11, PackageLabel("rice", 3, WHITE, BLACK, BLACK), "rice"), 5.9),
-        (Bolt(0.006, 0.03, 0.001, 0.7, 0.01, 0.004, "bolt"), 5.9),
+        (EXAMPLES["tin"], 5.9),
+        (EXAMPLES["bolt"], 5.9),
     ],
 )
 def test_nothing_flies_through_a_thin_wall(make, asset, speed_m_s):
@@ -143,7 +120,7 @@ def test_nothing_flies_through_a_thin_wall(make, asset, speed_m_s):
                      is_fixed=True)  # fmt: skip
     boxes = [
         make.body(f"box/{i}", asset, (0.0, 0.15 * i - 1, 0.1), is_target=False,
-                  rotation=posed(Rotation.random(rng=rng)), velocity_m_s=(speed_m_s, 0.0, 0.0),
+                  rotation=quaternion(Rotation.random(rng=rng)), velocity_m_s=(speed_m_s, 0.0, 0.0),
                   spin_rad_s=tuple(rng.normal(0, 15, 3)))
         for i in range(15)
     ]  # fmt: skip
@@ -177,7 +154,7 @@ def test_what_falls_on_a_pile_lies_on_top_of_it(make, tilt_rad):
         for k in range(3):
             spot = (0.2 * i, 0.0, 8e-4 * (k + 0.5))
             bodies.append(make.body(f"low/{i}/{k}", card, spot, **light))
-        turn = posed(Rotation.from_euler("xyz", rng.normal(0, tilt_rad, 3)))
+        turn = quaternion(Rotation.from_euler("xyz", rng.normal(0, tilt_rad, 3)))
         bodies.append(make.body(f"top/{i}", card, (0.2 * i, 0.0, 1.2), rotation=turn, **light))
     settled, certificate = simulate(make.scene(*bodies))
     assert certificate.rejection is None
@@ -255,7 +232,7 @@ def test_what_only_just_stands_is_refused(make):
     """A box on its edge takes longer to fall than calm takes to be believed."""
     tilted = Rotation.from_euler("y", math.pi / 4 + 1e-5)
     box = make.body("box", make.box((0.02, 0.02, 0.02)), (0.0, 0.0, 0.02 / math.sqrt(2)),
-                    rotation=posed(tilted), is_target=False)  # fmt: skip
+                    rotation=quaternion(tilted), is_target=False)  # fmt: skip
     _, certificate = simulate(make.scene(box))
     assert certificate.seconds < 0.3
     problem = r"a body moves by 1\d\.\d mm when it is let go again"

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import SpecError
-from sim2cam.geometry.poses import Pose
+from sim2cam.geometry.poses import quaternion
 from sim2cam.objects.tubes import Strand, Tubes
 from sim2cam.render.physics import simulation
 from sim2cam.render.physics.simulation import (
@@ -20,11 +20,6 @@ from sim2cam.render.physics.simulation import (
 from sim2cam.render.physics.trajectory import MotionRecording
 from sim2cam.render.physics.world import GRAVITY_M_S2
 from sim2cam.scene.scene import Scene
-
-
-def posed(rotation, position=(0.0, 0.0, 0.0)):
-    x, y, z, w = (float(c) for c in rotation.as_quat())
-    return Pose((w, x, y, z), position)
 
 
 def test_a_body_falls_as_gravity_has_it(make, monkeypatch):
@@ -82,10 +77,10 @@ def test_settling_is_deterministic_and_keeps_what_it_does_not_move(make):
 def test_a_die_that_leans_far_is_refused(make, degrees, rejection):
     turn = Rotation.from_euler("y", degrees, degrees=True)
     ramp = make.body("ramp", make.box((0.2, 0.2, 0.02)), (0.0, 0.0, 0.0), is_target=False,
-                     is_fixed=True, friction=3.0, rotation=posed(turn).rotation_wxyz)  # fmt: skip
+                     is_fixed=True, friction=3.0, rotation=quaternion(turn))  # fmt: skip
     spot = turn.apply([0.0, 0.0, 0.0182])
     leaning = make.body("die", make.die(), tuple(spot), friction=3.0, restitution=0.0,
-                        rotation=posed(turn).rotation_wxyz)  # fmt: skip
+                        rotation=quaternion(turn))  # fmt: skip
     _, certificate = simulate(Scene((ramp, leaning), make.sky, ()))
     assert re.fullmatch(rejection, str(certificate.rejection))
     assert certificate.tilt_rad == pytest.approx(math.radians(degrees), abs=0.01)
@@ -128,10 +123,10 @@ def sloped(make, share, length_m=0.3):
     angle = math.atan(share * 0.5)
     turn = Rotation.from_euler("y", angle)
     ramp = make.body("ramp", make.box((length_m, 0.2, 0.02)), (0.0, 0.0, 0.1), is_target=False,
-                     is_fixed=True, friction=1.0, rotation=posed(turn).rotation_wxyz)  # fmt: skip
+                     is_fixed=True, friction=1.0, rotation=quaternion(turn))  # fmt: skip
     spot = np.add(turn.apply([0.0, 0.0, 0.0151]), [0.0, 0.0, 0.1])
     box = make.body("box", make.box((0.03, 0.03, 0.01)), tuple(spot), friction=0.5, restitution=0.0,
-                    rotation=posed(turn).rotation_wxyz, is_target=False)  # fmt: skip
+                    rotation=quaternion(turn), is_target=False)  # fmt: skip
     return make.scene(ramp, box)
 
 
@@ -151,7 +146,7 @@ def test_a_rest_must_hold_with_all_friction_too(make):
     balancing = Tubes(tuple(Strand(points, (0.005, 0.005)) for points in (foot, bar)))
     turn = Rotation.from_euler("y", 0.1, degrees=True)
     body = make.body("balancing", balancing, (0.0, 0.0, 0.025), friction=0.9, is_target=False,
-                     rotation=posed(turn).rotation_wxyz)  # fmt: skip
+                     rotation=quaternion(turn))  # fmt: skip
     _, certificate = simulate(make.scene(body), criterion=RestCriterion(1e-6))
     assert certificate.rejection == "a body moves by 0.7 mm when it is let go again"
 
