@@ -37,10 +37,11 @@ def record(run_dir, *steps):
 def test_means_are_those_since_the_last_ones(tmp_path):
     measured = MetricsLog(tmp_path, "Lower learning_rate")
     measured.add({"heat": torch.tensor(1.0), "box": torch.tensor(4.0)})
-    measured.add({"heat": torch.tensor(2.0)})
-    means, step_s = measured.take_means(2)
+    measured.add({"heat": torch.tensor(2.0)}, wait_s=4.0)
+    means, step_s, wait_s = measured.take_means(2)
     assert means == {"heat": 1.5, "box": 4.0}
     assert step_s > 0
+    assert wait_s == 2.0
     measured.add({"heat": torch.tensor(7.0)})
     assert measured.take_means(3)[0] == {"heat": 7.0}
 
@@ -117,10 +118,9 @@ def test_a_full_disk_leaves_a_record_that_can_be_gone_on_with(tmp_path, full_rec
 def test_the_record_ends_where_the_checkpoint_does(tmp_path):
     record(tmp_path, 1, 2, 3)
     save_checkpoint(tmp_path / CHECKPOINT, Checkpoint(2, {"seed": 0}, {}))
-    checkpoint = open_run(tmp_path, {"seed": 0}, Moment, resume=True)
-    assert checkpoint is not None
+    checkpoint, lines = open_run(tmp_path, {"seed": 0}, Moment, resume=True)
     assert checkpoint.step == 2
-    assert read_metrics_log(tmp_path, Moment) == moments(1, 2)
+    assert tuple(lines) == read_metrics_log(tmp_path, Moment) == moments(1, 2)
     with pytest.raises(CheckpointError, match="seed was 0 and is now 1"):
         open_run(tmp_path, {"seed": 1}, Moment, resume=True)
 
@@ -128,9 +128,9 @@ def test_the_record_ends_where_the_checkpoint_does(tmp_path):
 @pytest.mark.parametrize("resume", [False, True])
 def test_without_a_checkpoint_it_starts(tmp_path, resume):
     record(tmp_path, 1)
-    assert open_run(tmp_path, {}, Moment, resume=resume) is None
+    assert open_run(tmp_path, {}, Moment, resume=resume) == (None, [])
     assert read_metrics_log(tmp_path, Moment) == ()
-    assert open_run(tmp_path / "new", {}, Moment, resume=resume) is None
+    assert open_run(tmp_path / "new", {}, Moment, resume=resume) == (None, [])
 
 
 @pytest.mark.parametrize("name", [CHECKPOINT, WEIGHTS])

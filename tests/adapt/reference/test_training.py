@@ -40,7 +40,6 @@ def test_killed_and_resumed_equals_uninterrupted_to_the_bit(method, sim, real, t
 @pytest.mark.parametrize("method", METHODS)
 def test_with_candidates_too(method, many_sim, many_real, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MIN_INTERVAL_STEPS", 10)
-    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MAX_EVALUATION_FRACTION", 100)
     train_reference(method, many_sim, many_real, tiny, tmp_path / "whole")
     with pytest.raises(KilledError):
         train_reference(

@@ -355,7 +355,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_pa
                 parts, config, run, resume=True, log_interval_steps=2, checkpoint_interval_s=0
             )
     with monkeypatch.context() as patch:
-        patch.setattr("sim2cam.models.training.training.detector_losses", out_of_memory)
+        patch.setattr("sim2cam.models.training.task.detector_losses", out_of_memory)
         with pytest.raises(
             BackendError, match=r"GPU memory is full\. If other processes use it, free it"
         ):
