@@ -44,27 +44,12 @@ def train_reference(
 ) -> ReferenceTranslator:
     """Train a reference translator and write its weights to ``run_dir/weights.safetensors``.
 
-    Weights are selected as in ``train_translator``.
+    Weights are selected as in ``train_translator``, which explains the other arguments and errors.
 
     Args:
         method: networks, losses and schedule.
-        sim: renders; labels are not used.
-        real: real images; labels are not used.
-        config: training configuration.
-        run_dir: folder for checkpoint, weights, card and ``metrics.jsonl``.
-        verification: limits and verifiers for translations of held-out renders.
-        resume: whether to continue from an existing checkpoint.
-        device: ``cpu``, ``cuda`` or ``cuda:i``.
-        progress: callback for each line of the metrics log.
+        sim, real: renders and real images; labels are not used.
         checkpoint_s: seconds between checkpoints, which take some hundred megabytes.
-
-    Raises:
-        InputError: there are no renders or too few real images, or an image cannot be read.
-        CheckpointError: the checkpoint is broken or of another training.
-        OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError: the device does not exist, or the batch cannot be split among processes.
-        BackendError: the device is not available, or its memory is full.
-        DivergenceError: a loss is not finite.
     """
     check_image_counts(sim, real)
     split = split_held_out(sim, real, config.steps)

@@ -78,19 +78,12 @@ def train_translator(
         paired: whether real images show the scenes of the renders of the same name; registered pairs
             (``register_pairs``) then add a supervised loss.
         verification: limits and verifiers for translations of held-out renders, and networks of perceptual losses.
-        resume: whether to continue from an existing checkpoint.
-        device: ``cpu``, ``cuda`` or ``cuda:i``.
-        progress: callback for each line of the metrics log.
-        checkpoint_s: seconds between checkpoints.
+        resume, device, progress, checkpoint_s: as in ``sim2cam.learn.trainer.train``, with its errors.
 
     Raises:
         InputError: there are no renders, fewer than ``MIN_REAL_IMAGES`` real images or pairs, or an image cannot be
             read.
-        CheckpointError: the checkpoint is broken or of another training.
-        OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError: the device does not exist, or the batch cannot be split among processes.
-        BackendError: the device is not available, or its memory is full.
-        DivergenceError: a loss is not finite.
+        UsageError: the batch cannot be split among processes.
     """
     if config.lpips_weight and verification.lpips is None:
         raise UsageError(

@@ -59,9 +59,6 @@ def join_process_group(device: str) -> Iterator[torch.device]:
 def select_local_device(device: str) -> str:
     """Return the device name of this process; each local process uses its own GPU.
 
-    Args:
-        device: ``cpu``, ``cuda`` or, for a single process, ``cuda:i``.
-
     Raises:
         UsageError: If one GPU is given for several processes.
         BackendError: If there are fewer GPUs than local processes.
