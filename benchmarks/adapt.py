@@ -30,12 +30,13 @@ import torch
 import tyro
 from peers.published_cyclegan import PublishedCycleGan
 from scoring_log import RESULTS
+from torch import Tensor
 
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.networks import PatchGan, PatchProjector, ResnetGenerator
-from sim2cam.adapt.reference.patches import UnpairedBatchSource
+from sim2cam.adapt.reference.patches import make_patch_sampler
 from sim2cam.adapt.reference.translator import ReferenceTranslator
 from sim2cam.adapt.training.adversarial import AdversarialModel
 from sim2cam.adapt.transfers.transfer import GBufferFrame, Transfer
@@ -171,12 +172,12 @@ def measure_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[st
             setattr(kind, "forward", torch.compile(kind.forward))  # noqa: B010
     else:  # the default translator uses bfloat16 autocast
         vars(step_of_default)["autocast"] = lambda device, **_: disable_autocast(device)
-    training, _ = _build_training(case, read_dataset(renders), read_real_images(STYLE), device)
+    train_step, _ = _build_training(case, read_dataset(renders), read_real_images(STYLE), device)
     seconds = []
     for step in range(repeats + 3):
         start = time.perf_counter()
         with torch.autocast("cuda", torch.bfloat16, enabled=case.method is not None and is_fast):
-            training.train_step(step)
+            train_step(step)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
     return {
@@ -191,12 +192,14 @@ def measure(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
     """Return the cost of a step and of a translated image; run in a separate process."""
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    training, transfer = _build_training(case, read_dataset(renders), read_real_images(STYLE), CPU)
+    train_step, transfer = _build_training(
+        case, read_dataset(renders), read_real_images(STYLE), CPU
+    )
     config = case.config
     period = config.gradient_penalty_every if isinstance(config, TranslatorConfig) else 1
     steps = itertools.count()
     # A period of steps has one gradient penalty.
-    step_s = _measure_cpu_s(lambda: training.train_step(next(steps)), max(repeats, period))
+    step_s = _measure_cpu_s(lambda: train_step(next(steps)), max(repeats, period))
     rng = np.random.default_rng(0)
     frames = {side: _make_frame(side) for side in SIDES_PX}
     translate_s = {
@@ -215,8 +218,8 @@ def measure(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
 
 def _build_training(
     case: Case, sim: Dataset, real: Dataset, device: torch.device
-) -> tuple[AdversarialModel | PublishedCycleGan, Transfer]:
-    """Return a training at step 0 and the translator that it trains."""
+) -> tuple[Callable[[int], object], Transfer]:
+    """Return the steps of a training and the translator that it trains."""
     if isinstance(case.config, TranslatorConfig):
         buffers = list_common_buffers(sim)
         cache = case.config.cache_bytes
@@ -227,21 +230,30 @@ def _build_training(
         sample = functools.partial(sample_batch, *sources, case.config, count_channels(buffers))
         generator = build_networks(case.config, buffers, device).generator
         return (
-            ResidualGan(case.config, buffers, sample, device),
+            _make_step(ResidualGan(case.config, buffers, sample, device)),
             Translator(generator.eval(), buffers, device),
         )
-    pairs = UnpairedBatchSource(sim, real, case.config)
+    sample_patches = make_patch_sampler(sim, real, case.config)
     if case.method == "published":
-        published = PublishedCycleGan(
-            case.config.blocks, lambda step: pairs.sample_local_batch(step, device)
+
+        def sample_on_device(step: int) -> tuple[Tensor, Tensor]:
+            sim_patches, real_patches = sample_patches(step)
+            return sim_patches.to(device), real_patches.to(device)
+
+        published = PublishedCycleGan(case.config.blocks, sample_on_device)
+        return published.train_step, ReferenceTranslator(
+            cast(ResnetGenerator, published.generator), device
         )
-        return published, ReferenceTranslator(cast(ResnetGenerator, published.generator), device)
     if case.method == "cyclegan":
-        cyclegan = CycleGan(case.config, pairs, device)
-        return cyclegan, ReferenceTranslator(cyclegan.generator, device)
+        cyclegan = CycleGan(case.config, sample_patches, device)
+        return _make_step(cyclegan), ReferenceTranslator(cyclegan.generator, device)
     assert case.method is not None
-    cut = Cut(case.config, VARIANTS[case.method], pairs, device)
-    return cut, ReferenceTranslator(cut.generator, device)
+    cut = Cut(case.config, VARIANTS[case.method], sample_patches, device)
+    return _make_step(cut), ReferenceTranslator(cut.generator, device)
+
+
+def _make_step(model: AdversarialModel) -> Callable[[int], object]:
+    return lambda step: model.train_step(step, model.make_batch(step))
 
 
 def _make_frame(side: int) -> GBufferFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,14 +20,11 @@ from sim2cam.adapt.reference.networks import (
     initialise_weights,
     list_nce_channels,
 )
-from sim2cam.adapt.reference.patches import BatchSource
+from sim2cam.adapt.reference.patches import PatchBatch
 from sim2cam.adapt.reference.schedule import build_adam, compute_learning_rate, step_optimisers
 from sim2cam.adapt.reference.translator import ReferenceTranslator, snapshot_translator
-from sim2cam.adapt.training.adversarial import (
-    TensorGroups,
-    collect_network_state,
-    restore_network_state,
-)
+from sim2cam.learn.distributed import distribute
+from sim2cam.learn.trainer import Trainable
 from sim2cam.seeds import derive_rng, derive_seed
 
 _LOCATIONS_PER_LAYER = 256
@@ -66,75 +65,60 @@ class Cut:
     """CUT or FastCUT in training; an ``AdversarialModel``."""
 
     chance_loss = "discriminator", CHANCE_LOSS
+    remedy = "Choose another --seed"
 
     def __init__(
         self,
         config: ReferenceConfig,
         variant: CutVariant,
-        batches: BatchSource,
+        make_batch: Callable[[int], PatchBatch],
         device: torch.device,
     ) -> None:
-        self._config = config
-        self._variant = variant
-        self._batches = batches
-        self._device = device
+        self._config, self._variant = config, variant
+        self.make_batch, self._device = make_batch, device
         self.generator = ResnetGenerator(width=config.width, blocks=config.blocks, antialias=True)
         self._discriminator = PatchGan(width=config.width, antialias=True)
         self._projector = PatchProjector(list_nce_channels(config.width))
-        self._networks = {
+        networks = {
             "generator": self.generator,
             "discriminator": self._discriminator,
             "projector": self._projector,
         }
-        for name, network in self._networks.items():
+        for name, network in networks.items():
             rng = torch.Generator().manual_seed(derive_seed(config.seed, f"reference/cut {name}"))
             initialise_weights(network, rng, xavier=True)
             network.to(device)
-        self._optimisers = {name: build_adam(n.parameters()) for name, n in self._networks.items()}
+        self._optimisers = {name: build_adam(n.parameters()) for name, n in networks.items()}
+        self.networks = {
+            name: Trainable(network, self._optimisers[name]) for name, network in networks.items()
+        }
+        self._discriminator_loss = distribute(
+            functools.partial(discriminator_loss, self._discriminator), self._discriminator
+        )
+        self._generator_losses = distribute(
+            self._compute_generator_losses, self.generator, self._projector
+        )
 
-    def train_step(self, step: int) -> dict[str, Tensor]:
+    def train_step(self, step: int, batch: PatchBatch) -> dict[str, Tensor]:
         """Update the discriminator, then the generator and the projector; return scalars."""
-        sim, real = self._batches.sample_local_batch(step, self._device)
+        sim, real = (patches.to(self._device) for patches in batch)
         rng = derive_rng(self._config.seed, "reference/cut", scene_index=step)
         learning_rate = compute_learning_rate(
             step, self._config.steps, constant_fraction=self._variant.constant_fraction
         )
         is_mirrored = self._variant.uses_flip_equivariance and rng.random() < 0.5
         fake = self.generator(sim.flip(3) if is_mirrored else sim)
-        discriminator_loss_value = discriminator_loss(self._discriminator, real, fake)
-        step_optimisers(
-            [self._optimisers["discriminator"]], discriminator_loss_value, learning_rate
-        )
-        losses = self._compute_generator_losses(sim, real, fake, rng, is_flipped=is_mirrored)
-        total = losses["adversarial"] + self._variant.nce_weight * losses["nce"]
+        loss = self._discriminator_loss(real, fake)
+        step_optimisers([self._optimisers["discriminator"]], loss, learning_rate)
+        self._discriminator.requires_grad_(False)
+        losses = self._generator_losses(sim, real, fake, rng, is_flipped=is_mirrored)
         optimisers = [self._optimisers[name] for name in ("generator", "projector")]
-        step_optimisers(optimisers, total, learning_rate)
+        step_optimisers(optimisers, losses["generator"], learning_rate)
         self._discriminator.requires_grad_(True)
         unflipped = fake.flip(3) if is_mirrored else fake
         change = (unflipped - sim).abs().mean() / 2.0  # images are from -1 to 1
-        scalars = losses | {
-            "generator": total,
-            "discriminator": discriminator_loss_value,
-            "mean_change": change,
-        }
+        scalars = losses | {"discriminator": loss, "mean_change": change}
         return {name: value.detach() for name, value in scalars.items()}
-
-    def load_batch(self, step: int) -> dict[str, Tensor]:
-        """Return the patches of a step, from -1 to 1."""
-        sim, real = self._batches.sample_global_batch(step)
-        return {"sim": sim, "real": real}
-
-    def get_state(self) -> TensorGroups:
-        """Return the state of networks and optimisers."""
-        groups: TensorGroups = {}
-        for name, network in self._networks.items():
-            groups |= collect_network_state(name, network, self._optimisers[name])
-        return groups
-
-    def load_state(self, groups: TensorGroups) -> None:
-        """Restore networks and optimisers."""
-        for name, network in self._networks.items():
-            restore_network_state(groups, name, network, self._optimisers[name])
 
     def get_weights(self) -> dict[str, Tensor]:
         """Return the weights of the generator."""
@@ -153,15 +137,14 @@ class Cut:
         *,
         is_flipped: bool,
     ) -> dict[str, Tensor]:
-        self._discriminator.requires_grad_(False)
+        """Return the losses and their weighted sum ``generator``; translations may be of flipped renders."""
         nce = self._compute_nce_loss(sim, fake, rng, is_flipped=is_flipped)
         if self._variant.uses_identity_nce:
             identity_nce = self._compute_nce_loss(real, self.generator(real), rng, is_flipped=False)
             nce = 0.5 * (nce + identity_nce)
-        return {
-            "adversarial": lsgan_loss(self._discriminator(fake), is_real=True),
-            "nce": nce,
-        }
+        adversarial = lsgan_loss(self._discriminator(fake), is_real=True)
+        total = adversarial + self._variant.nce_weight * nce
+        return {"adversarial": adversarial, "nce": nce, "generator": total}
 
     def _compute_nce_loss(
         self, before: Tensor, after: Tensor, rng: np.random.Generator, *, is_flipped: bool

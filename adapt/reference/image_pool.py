@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 POOL_SIZE = 50
 
 
-class ImagePool:
+class ImagePool(nn.Module):
     """Pool of up to ``POOL_SIZE`` earlier translations, initially empty.
 
     Attributes:
-        images: (k, 3, h, w), with k up to ``POOL_SIZE``.
+        images: (POOL_SIZE, 3, side, side), of which the first ``count`` are used.
     """
 
-    def __init__(self, side: int, device: torch.device) -> None:
-        self.images = torch.empty((0, 3, side, side), device=device)
+    images: Tensor
+    count: Tensor
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.register_buffer("images", torch.zeros(POOL_SIZE, 3, side, side))
+        self.register_buffer("count", torch.tensor(0))
 
     def swap(self, new_images: Tensor, rng: np.random.Generator) -> Tensor:
         """Return each new image (n, 3, h, w), or an earlier one in its place.
@@ -27,8 +32,10 @@ class ImagePool:
         """
         images = []
         for image in new_images.detach():
-            if len(self.images) < POOL_SIZE:
-                self.images = torch.cat([self.images, image[None]])
+            count = int(self.count)
+            if count < POOL_SIZE:
+                self.images[count] = image
+                self.count += 1
                 images.append(image)
             elif rng.random() > 0.5:
                 index = int(rng.integers(POOL_SIZE))

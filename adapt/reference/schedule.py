@@ -7,8 +7,6 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from sim2cam.learn.distributed import average_gradients
-
 _LEARNING_RATE = 2e-4
 _BETAS = (0.5, 0.999)
 
@@ -42,5 +40,4 @@ def step_optimisers(
         optimiser.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     for optimiser in optimisers:
-        average_gradients(optimiser)
         optimiser.step()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,14 @@ class CheckpointSelector:
         self.split = split
         self.verification = verification
         self.seed = seed
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Values that decide the selection, as JSON; empty without candidates."""
+        if not self.split.candidate_steps:
+            return {}
+        limits, verifiers = self.verification.limits, dict(self.verification.verifier_digests)
+        return {"certificate": {"limits": asdict(limits), "verifiers": verifiers}}
 
     def evaluate(self, step: int, model: CandidateModel) -> CandidateScores:
         """Return the scores of the model after a step.

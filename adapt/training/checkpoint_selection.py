@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 
 from sim2cam.adapt.card import compute_sample_digest
 from sim2cam.data.sample import Dataset, Sample
@@ -20,16 +19,9 @@ Groups = Sequence[Sequence[Sample]]
 HELD_OUT_FRACTION = 1 / 5
 MAX_HELD_OUT = 20
 MIN_DATASET_SIZE = 3 * MIN_IMAGES  # so that at least two thirds of the images are trained on
-MIN_CANDIDATES, MAX_CANDIDATES = 2, 8
+MIN_CANDIDATES, MAX_CANDIDATES = 2, 5
 MIN_INTERVAL_STEPS = 100  # between two candidates
-MAX_EVALUATION_FRACTION = 0.5
-"""Largest ratio of pixels translated for evaluation to pixels trained on.
-
-A training step costs 6 to 20 times as much per pixel as a translation, so evaluation takes less than a tenth
-of the time. ``MIN_CANDIDATES`` on ``MIN_IMAGES`` renders are evaluated even if they exceed the ratio.
-"""
-VERIFIER_COST = 1.5
-"""Cost of one verifier on an image before and after, relative to translating and measuring the image."""
+LOG_INTERVAL_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -103,29 +95,18 @@ class TrainingSplit:
 
 
 def split_held_out(
-    sim: Dataset,
-    real: Dataset,
-    *,
-    steps: int,
-    pixels: int,
-    log_interval_steps: int,
-    verifier_count: int,
-    is_paired: bool = False,
+    sim: Dataset, real: Dataset, steps: int, *, is_paired: bool = False
 ) -> TrainingSplit:
     """Split renders and real images into training and held-out images.
 
     A fifth of each side is held out: 10 to 20 images, chosen by the hash of their content. Renders of one scene
-    stay together, so there may be a few more, up to a third of all. Fewer renders (at least 10) are held out if
-    evaluation would take too long. Nothing is held out from fewer than 30 images, from images smaller than
-    ``MIN_SIDE_PX``, and if the training is too short for two evaluations.
+    stay together, so there may be a few more, up to a third of all. Nothing is held out from fewer than 30
+    images, from images smaller than ``MIN_SIDE_PX``, and if the training is too short for two evaluations.
 
     Args:
         sim: renders.
         real: real images.
         steps: steps of the training.
-        pixels: rendered pixels in a training step.
-        log_interval_steps: evaluations happen at multiples of it and after the last step.
-        verifier_count: number of verifiers; more verifiers leave time for fewer candidates.
         is_paired: whether each real image shows the scene of the render at its index; pairs stay together.
 
     Raises:
@@ -139,24 +120,13 @@ def split_held_out(
             return replace(unsplit, reason=f"{count} {content} are fewer than {MIN_DATASET_SIZE}")
         if any(min(sample.width, sample.height) < MIN_SIDE_PX for sample in dataset.samples):
             return replace(unsplit, reason=f"some {content} are smaller than {MIN_SIDE_PX} px")
-    cost_px = (1 + VERIFIER_COST * verifier_count) * fmean(s.width * s.height for s in sim.samples)
-    budget = MAX_EVALUATION_FRACTION * pixels * steps / cost_px  # renders, over all candidates
-    render_count = min(_count_held_out(sim), max(MIN_IMAGES, int(budget / MIN_CANDIDATES)))
-    renders = _take_groups(_rank_groups(sim), render_count, len(sim.samples) // 3)
-    if is_paired:
-        captures = _select_partners(sim, real, renders)
-    else:
-        captures = _take_groups(_rank_groups(real), _count_held_out(real), len(real.samples) // 3)
+    renders = _take_groups(sim)
+    captures = _select_partners(sim, real, renders) if is_paired else _take_groups(real)
     if len(renders) < MIN_IMAGES:
         return replace(unsplit, reason="the renders show too few scenes")
     if len(captures) < MIN_IMAGES:
         return replace(unsplit, reason="too many real images are copies of one another")
-    candidate_steps = schedule_evaluations(
-        steps,
-        max(MIN_CANDIDATES, int(budget / len(renders))),
-        log_interval_steps,
-        min_interval_steps=MIN_INTERVAL_STEPS,
-    )
+    candidate_steps = schedule_evaluations(steps, MAX_CANDIDATES, MIN_INTERVAL_STEPS)
     if not candidate_steps:
         return replace(unsplit, reason=f"{steps} steps are too few for two evaluations")
     return TrainingSplit(
@@ -226,16 +196,12 @@ def _rank_groups(dataset: Dataset) -> Groups:
     return [groups[key] for key in sorted(groups, key=lambda key: hashes[key])]
 
 
-def _count_held_out(dataset: Dataset) -> int:
-    count = round(HELD_OUT_FRACTION * len(dataset.samples))
-    return min(max(count, MIN_IMAGES), MAX_HELD_OUT)
-
-
-def _take_groups(groups: Groups, min_count: int, max_count: int) -> tuple[Sample, ...]:
-    """Return the samples of the first groups, each group whole."""
+def _take_groups(dataset: Dataset) -> tuple[Sample, ...]:
+    """Return about a fifth of the samples, each group whole."""
+    count = min(max(round(HELD_OUT_FRACTION * len(dataset.samples)), MIN_IMAGES), MAX_HELD_OUT)
     samples: list[Sample] = []
-    for group in groups:
-        if len(samples) < min_count and len(samples) + len(group) <= max_count:
+    for group in _rank_groups(dataset):
+        if len(samples) < count and len(samples) + len(group) <= len(dataset.samples) // 3:
             samples += group
     return tuple(samples)
 
@@ -251,23 +217,14 @@ def _exclude_samples(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
     return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in names))
 
 
-def schedule_evaluations(
-    steps: int, max_count: int, log_interval_steps: int, *, min_interval_steps: int
-) -> tuple[int, ...]:
+def schedule_evaluations(steps: int, max_count: int, min_interval_steps: int) -> tuple[int, ...]:
     """Return evenly spaced steps for evaluations, of which the last is the last step of the training.
 
-    There are at most ``MAX_CANDIDATES``; none if the limits leave fewer than ``MIN_CANDIDATES``.
-
-    Args:
-        steps: steps of the training.
-        max_count: largest number of evaluations.
-        log_interval_steps: all evaluations but the last are at multiples of it.
-        min_interval_steps: least number of steps between two evaluations.
+    All but the last are multiples of ``LOG_INTERVAL_STEPS``. None if the limits leave fewer than
+    ``MIN_CANDIDATES``.
     """
-    count = min(MAX_CANDIDATES, steps // min_interval_steps, max_count)
+    count = min(steps // min_interval_steps, max_count)
     if count < MIN_CANDIDATES:
         return ()
-    inner = (
-        log_interval_steps * round(i * steps / count / log_interval_steps) for i in range(1, count)
-    )
-    return (*inner, steps)
+    interval = steps / count / LOG_INTERVAL_STEPS
+    return (*(LOG_INTERVAL_STEPS * round(i * interval) for i in range(1, count)), steps)

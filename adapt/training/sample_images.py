@@ -34,10 +34,6 @@ def write_sample_images(
         samples: renders, the same at each step.
         transfer: current translator; None leaves the renders as they are.
         seed: seed of the translator's noise, the same at each step.
-
-    Raises:
-        InputError: a file of a sample is missing or broken.
-        OutputError: the folder cannot be written.
     """
     images = []
     for index, sample in enumerate(samples[:SAMPLE_COUNT]):

@@ -34,7 +34,7 @@ from sim2cam.adapt.translator.perceptual_consistency import (
 from sim2cam.adapt.translator.sequences import flow_loss
 from sim2cam.adapt.translator.translator import build_generator
 from sim2cam.learn.device import autocast
-from sim2cam.learn.distributed import average_gradients, reduce_divisor
+from sim2cam.learn.distributed import distribute, reduce_divisor
 from sim2cam.seeds import derive_seed
 
 _BETAS = (0.5, 0.99)
@@ -48,6 +48,8 @@ class TranslatorNetworks:
         generator, discriminator: the two networks.
         generator_optimiser: optimiser of generator and projector.
         discriminator_optimiser: optimiser of the discriminator.
+        generator_losses: ``compute_generator_losses`` with gradients of all processes.
+        discriminator_losses: ``_compute_discriminator_loss`` with gradients of all processes.
         projector: projector of the PatchNCE loss; None without it.
         predict_maps: detector of the perception-consistency loss; None without it.
         lpips: distance of the LPIPS loss; None without it.
@@ -58,6 +60,8 @@ class TranslatorNetworks:
     discriminator: MultiScaleDiscriminator
     generator_optimiser: torch.optim.Adam
     discriminator_optimiser: torch.optim.Adam
+    generator_losses: Callable[..., dict[str, Tensor]]
+    discriminator_losses: Callable[..., tuple[Tensor, dict[str, Tensor]]]
     projector: PatchProjector | None = None
     predict_maps: Callable[[Tensor], DetectorOutput] | None = None
     lpips: PerceptualDistance | None = None
@@ -87,14 +91,15 @@ def build_networks(
         generator.residual.compile()  # the colour head is small and in single precision
         discriminator.compile()
     projector = _build_projector(config, generator)
-    parameters = list(generator.parameters())
-    if projector is not None:
-        parameters += projector.to(device).parameters()
+    trained = [generator] if projector is None else [generator, projector.to(device)]
+    parameters = [parameter for network in trained for parameter in network.parameters()]
     return TranslatorNetworks(
         generator,
         discriminator,
         torch.optim.Adam(parameters, config.learning_rate_generator, _BETAS),
         torch.optim.Adam(discriminator.parameters(), config.learning_rate_discriminator, _BETAS),
+        distribute(compute_generator_losses, *trained),
+        distribute(_compute_discriminator_loss, discriminator),
         projector,
         predict_maps if config.perception_weight else None,
         lpips if config.lpips_weight else None,
@@ -159,10 +164,9 @@ def update_discriminator(
     metrics = []
     networks.discriminator_optimiser.zero_grad(set_to_none=True)
     for fake_rgb, part in zip(fakes_rgb, micro_batches, strict=True):
-        loss, scalars = _compute_discriminator_loss(networks, fake_rgb, part, config, step)
+        loss, scalars = networks.discriminator_losses(networks, fake_rgb, part, config, step)
         (loss / len(micro_batches)).backward()  # type: ignore[no-untyped-call]
         metrics.append(scalars)
-    average_gradients(networks.discriminator_optimiser)
     networks.discriminator_optimiser.step()
     return _average_metrics(metrics)
 
@@ -209,7 +213,7 @@ def update_generator(
     ):
         losses = {
             name: loss_weights.get(name, 1 / len(micro_batches)) * loss
-            for name, loss in compute_generator_losses(networks, fake, part).items()
+            for name, loss in networks.generator_losses(networks, fake, part).items()
         }
         total = torch.stack(
             [getattr(config, f"{name}_weight") * loss for name, loss in losses.items()]
@@ -218,7 +222,6 @@ def update_generator(
         change = (fake.rgb - part.sim.rgb).abs().mean() / len(micro_batches)
         scalars = losses | {"generator": total, "mean_change": change}
         metrics.append({name: value.detach() for name, value in scalars.items()})
-    average_gradients(networks.generator_optimiser)
     networks.generator_optimiser.step()
     return {name: torch.stack([scalars[name] for scalars in metrics]).sum() for name in metrics[0]}
 

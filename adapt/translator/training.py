@@ -14,14 +14,12 @@ from torch import Tensor
 from sim2cam.adapt.card import build_image_set_record, compute_image_digests
 from sim2cam.adapt.training.adversarial import (
     MIN_REAL_IMAGES,
-    TensorGroups,
     TranslatorProgress,
-    build_checkpoint_selector,
-    collect_network_state,
-    restore_network_state,
+    check_image_counts,
     train_adversarial,
 )
-from sim2cam.adapt.training.checkpoint_selection import TrainingSplit
+from sim2cam.adapt.training.candidates import CheckpointSelector
+from sim2cam.adapt.training.checkpoint_selection import TrainingSplit, split_held_out
 from sim2cam.adapt.translation import NO_VERIFIERS, Verification
 from sim2cam.adapt.translator.buffers import count_channels, list_common_buffers
 from sim2cam.adapt.translator.card import TranslatorCard
@@ -47,17 +45,13 @@ from sim2cam.adapt.translator.translator import (
 )
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, UsageError
-from sim2cam.learn.device import explain_out_of_memory
-from sim2cam.learn.distributed import join_process_group, slice_batch, wait_for_all
+from sim2cam.learn.distributed import slice_batch
 from sim2cam.learn.ema import ExponentialMovingAverage
-from sim2cam.learn.launch import is_main_process
-from sim2cam.learn.prefetch import Prefetcher
-from sim2cam.learn.run_folder import WEIGHTS
+from sim2cam.learn.trainer import Trainable
 from sim2cam.learn.weight_file import to_half_precision
 from sim2cam.seeds import derive_rng
 
 
-@explain_out_of_memory()
 def train_translator(
     sim: Dataset,
     real: Dataset,
@@ -84,19 +78,12 @@ def train_translator(
         paired: whether real images show the scenes of the renders of the same name; registered pairs
             (``register_pairs``) then add a supervised loss.
         verification: limits and verifiers for translations of held-out renders, and networks of perceptual losses.
-        resume: whether to continue from an existing checkpoint.
-        device: ``cpu``, ``cuda`` or ``cuda:i``.
-        progress: callback for each line of the metrics log.
-        checkpoint_s: seconds between checkpoints.
+        resume, device, progress, checkpoint_s: as in ``sim2cam.learn.trainer.train``, with its errors.
 
     Raises:
         InputError: there are no renders, fewer than ``MIN_REAL_IMAGES`` real images or pairs, or an image cannot be
             read.
-        CheckpointError: the checkpoint is broken or of another training.
-        OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError: the device does not exist, or the batch cannot be split among processes.
-        BackendError: the device is not available, or its memory is full.
-        DivergenceError: a loss is not finite.
+        UsageError: the batch cannot be split among processes.
     """
     if config.lpips_weight and verification.lpips is None:
         raise UsageError(
@@ -105,7 +92,8 @@ def train_translator(
     pairs = _check_pair_count(register_pairs(sim, real)) if paired else None
     if pairs is not None:
         sim, real = pairs.sim, pairs.real
-    selector = build_checkpoint_selector(sim, real, config, verification, is_paired=paired)
+    check_image_counts(sim, real)
+    split = split_held_out(sim, real, config.steps, is_paired=paired)
     buffers = list_common_buffers(sim) if config.use_buffers else ()
     perception = verification.perception if config.perception_weight else None
     digests = {"sim": compute_image_digests(sim), "real": compute_image_digests(real)}
@@ -118,34 +106,27 @@ def train_translator(
         pairs=None if pairs is None else pairs.record,
         perception=None if perception is None else perception.record,
     )
-    prefetcher = Prefetcher(
-        _build_batch_loader(selector.split, pairs, config, buffers), config.steps
+    local_device = train_adversarial(
+        lambda local_device: ResidualGan(
+            config,
+            buffers,
+            _build_batch_loader(split, pairs, config, buffers),
+            local_device,
+            None if perception is None else perception.predict_maps,
+            verification.lpips,
+        ),
+        _build_identity(card) | {"images": digests},
+        config.steps,
+        run_dir,
+        CheckpointSelector(split, verification, config.seed),
+        lambda path, weights, outcome: save_translator(
+            path, weights, replace(card, outcome=outcome)
+        ),
+        resume=resume,
+        device=device,
+        progress=progress,
+        checkpoint_s=checkpoint_s,
     )
-    with join_process_group(device) as local_device:
-        result = train_adversarial(
-            ResidualGan(
-                config,
-                buffers,
-                prefetcher,
-                local_device,
-                None if perception is None else perception.predict_maps,
-                verification.lpips,
-            ),
-            _build_identity(card),
-            digests,
-            config.steps,
-            run_dir,
-            selector,
-            hint="Lower learning_rate_generator and learning_rate_discriminator",
-            resume=resume,
-            progress=progress,
-            checkpoint_s=checkpoint_s,
-        )
-        if is_main_process():
-            save_translator(
-                run_dir / WEIGHTS, result.weights, replace(card, outcome=result.outcome)
-            )
-        wait_for_all()
     return load_translator(run_dir, device=str(local_device))
 
 
@@ -153,90 +134,46 @@ class ResidualGan:
     """Residual generator and its discriminator in training; an ``AdversarialModel``."""
 
     chance_loss = "discriminator", CHANCE_HINGE_LOSS
+    remedy = "Lower learning_rate_generator and learning_rate_discriminator"
 
     def __init__(
         self,
         config: TranslatorConfig,
         buffers: tuple[str, ...],
-        get_batch: Callable[[int], TranslatorBatch],
+        load_batch: Callable[[int], TranslatorBatch],
         device: torch.device,
         predict_maps: Callable[[Tensor], DetectorOutput] | None = None,
         lpips: PerceptualDistance | None = None,
     ) -> None:
-        self._config = config
-        self._buffers = buffers
-        self._get_batch = get_batch
-        self._local_patches = _compute_local_patches(config)
-        self._device = device
-        self._networks = build_networks(config, buffers, device, predict_maps, lpips)
-        self._weight_average = ExponentialMovingAverage(self._networks.generator, config.ema_decay)
+        self._config, self._buffers, self._device = config, buffers, device
+        self._load_batch, self._local_patches = load_batch, _compute_local_patches(config)
+        self._networks = networks = build_networks(config, buffers, device, predict_maps, lpips)
+        self._average = ExponentialMovingAverage(networks.generator, config.ema_decay)
+        self.networks = {
+            "generator": Trainable(networks.generator, networks.generator_optimiser, self._average),
+            "discriminator": Trainable(networks.discriminator, networks.discriminator_optimiser),
+        }
+        if networks.projector is not None:
+            self.networks["projector"] = Trainable(networks.projector, networks.generator_optimiser)
 
-    def train_step(self, step: int) -> dict[str, Tensor]:
+    def make_batch(self, step: int) -> TranslatorBatch:
+        """Return this process's part of the batch of a step."""
+        return self._load_batch(step).select(self._local_patches)
+
+    def train_step(self, step: int, batch: TranslatorBatch) -> dict[str, Tensor]:
         """Train one step and return its scalars.
 
         These are the unweighted losses by name, ``generator`` (their weighted sum), ``discriminator``,
         ``discriminator_accuracy`` (0.5 at chance), ``mean_change`` and, every ``gradient_penalty_every`` steps,
         ``gradient_penalty``.
         """
-        batch = self._get_batch(step).select(self._local_patches).to(self._device)
-        scalars = update_networks(self._networks, batch, self._config, step)
-        self._weight_average.update(self._networks.generator, step)
+        scalars = update_networks(self._networks, batch.to(self._device), self._config, step)
+        self._average.update(self._networks.generator, step)
         return scalars
-
-    def load_batch(self, step: int) -> dict[str, Tensor]:
-        """Return patches, augmentation parameters and masks of a step by name, on the CPU."""
-        batch = self._get_batch(step)
-        tensors = {
-            f"{side}/{name}": value
-            for side, patches in (("sim", batch.sim), ("real", batch.real))
-            for name, value in vars(patches).items()
-        }
-        for name, value in vars(batch.augmentation).items():
-            tensors[f"augmentation/{name}"] = torch.from_numpy(value)
-        if batch.registration_mask is not None:
-            tensors["registration_mask"] = batch.registration_mask
-        if batch.unmatched_sim is not None:
-            tensors["unmatched_sim/rgb"] = batch.unmatched_sim.rgb
-        if batch.frame_pairs is not None:
-            tensors |= {
-                "frame_pairs/earlier": batch.frame_pairs.earlier.rgb,
-                "frame_pairs/later": batch.frame_pairs.later.rgb,
-            }
-        return tensors
-
-    def get_state(self) -> TensorGroups:
-        """Return the state of networks, optimisers and averaged weights."""
-        networks = self._networks
-        projector_groups: TensorGroups = {}
-        if networks.projector is not None:
-            projector_groups = collect_network_state(
-                "projector", networks.projector, networks.generator_optimiser
-            )
-        return {
-            **projector_groups,
-            **collect_network_state("generator", networks.generator, networks.generator_optimiser),
-            **collect_network_state(
-                "discriminator", networks.discriminator, networks.discriminator_optimiser
-            ),
-            "average": self._weight_average.state,
-        }
-
-    def load_state(self, groups: TensorGroups) -> None:
-        """Restore networks, optimisers and averaged weights."""
-        networks = self._networks
-        restore_network_state(groups, "generator", networks.generator, networks.generator_optimiser)
-        restore_network_state(
-            groups, "discriminator", networks.discriminator, networks.discriminator_optimiser
-        )
-        if networks.projector is not None:
-            restore_network_state(
-                groups, "projector", networks.projector, networks.generator_optimiser
-            )
-        self._weight_average.load(groups["average"])
 
     def get_weights(self) -> dict[str, Tensor]:
         """Return the averaged weights of the generator."""
-        return self._weight_average.state
+        return self._average.state
 
     def build_transfer(self) -> Translator:
         """Return the current translator as it would be loaded."""

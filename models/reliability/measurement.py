@@ -30,10 +30,10 @@ from sim2cam.models.reliability.ood import (
     extract_crop_features,
     fit_feature_distribution,
 )
+from sim2cam.models.training.batches import build_batch_maker
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import WeightedDatasets
 from sim2cam.models.training.images import Tasks
-from sim2cam.models.training.training import build_batch_maker
 
 REFERENCE_CROPS = 512
 """Smallest number of training crops for the feature distribution."""

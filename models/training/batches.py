@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.data.sample import Dataset
+from sim2cam.learn.device import get_memory_bytes
 from sim2cam.learn.distributed import slice_batch
 from sim2cam.models.augment.backgrounds import BackgroundAugmentation
 from sim2cam.models.augment.colour_jitter import jitter_instance_colours
 from sim2cam.models.augment.copy_paste import MAX_PASTED_IMAGES, paste_objects
 from sim2cam.models.augment.crops import Crop, CropConfig, sample_crop
 from sim2cam.models.augment.photometric import PhotometricAugmentation
+from sim2cam.models.network.detector import STRIDE_PX
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX
 from sim2cam.models.network.roi_crops import (
+    count_roi_crops,
     crop_object_coordinates,
     get_roi_side_px,
     sample_roi_crop,
@@ -26,11 +27,16 @@ from sim2cam.models.network.roi_crops import (
 )
 from sim2cam.models.network.targets import DetectorTargets, make_targets, stack_targets
 from sim2cam.models.training.class_balance import compute_image_probabilities
-from sim2cam.models.training.datasets import WeightedDatasets
+from sim2cam.models.training.config import TrainConfig
+from sim2cam.models.training.datasets import WeightedDatasets, compute_dataset_shares
 from sim2cam.models.training.images import BOXES_ONLY, AnnotatedImage, ImageCache, Tasks
 from sim2cam.seeds import derive_rng
 
-T = TypeVar("T")
+CACHE_MEMORY_SHARE = 0.6
+"""Largest share of the machine's memory for decoded images."""
+
+BACKGROUND_CACHE_DIVISOR = 8
+"""Background images get 1 / BACKGROUND_CACHE_DIVISOR of the memory for decoded images."""
 
 CROPS_PER_COMPOSITE = 2
 """Crops taken from one composed image, because composing takes longer than cropping."""
@@ -285,21 +291,71 @@ class TargetViewMaker:
         return rgb, self._photometric(rgb, int(rng.integers(2**31)))
 
 
-class TimedIterator(Iterator[T]):
-    """Iterator that measures how long its consumer waits."""
+def build_batch_maker(
+    datasets: WeightedDatasets,
+    categories: tuple[str, ...],
+    tasks: Tasks,
+    config: TrainConfig,
+    background_images: Dataset | None = None,
+) -> BatchMaker:
+    """Return the source of a training's batches.
 
-    def __init__(self, iterator: Iterator[T]) -> None:
-        self._iterator = iterator
-        self._waits_s: list[float] = []
+    Args:
+        datasets: labelled datasets and their weights.
+        categories: names in the order of class indices.
+        tasks: what the detector learns besides boxes.
+        config: settings of the training.
+        background_images: background images for objects; None without any.
+    """
+    background_augmentation = None
+    cache_bytes = int(min(config.cache_bytes, CACHE_MEMORY_SHARE * get_memory_bytes()))
+    if background_images is not None or config.dead_leaves:
+        share = 0 if background_images is None else cache_bytes // BACKGROUND_CACHE_DIVISOR
+        background_augmentation = BackgroundAugmentation(
+            background_images, share, amodal=tasks.amodal, dead_leaves=config.dead_leaves
+        )
+        cache_bytes -= share
+    samples = [dataset.samples for dataset, _ in datasets]
+    return BatchMaker(
+        datasets,
+        ImageCache(samples, categories, cache_bytes, tasks),
+        _make_crop_config(config),
+        dataset_shares=lambda step: compute_dataset_shares(step, datasets, config),
+        batch=config.batch,
+        photometric=config.photometric,
+        seed=config.seed,
+        tasks=tasks,
+        n_roi_crops=count_roi_crops(
+            roi_classifier=config.roi_classifier, poses=tasks.symmetry_rotations is not None
+        ),
+        background_augmentation=background_augmentation,
+    )
 
-    def __next__(self) -> T:
-        start_s = time.perf_counter()
-        item = next(self._iterator)
-        self._waits_s.append(time.perf_counter() - start_s)
-        return item
 
-    def pop_mean_wait_s(self) -> float:
-        """Return the mean wait per item since the last call, in seconds."""
-        mean_s = sum(self._waits_s) / len(self._waits_s)
-        self._waits_s.clear()
-        return mean_s
+def build_view_maker(target_images: Dataset, config: TrainConfig) -> TargetViewMaker:
+    """Return the source of target images for each step."""
+    return TargetViewMaker(
+        target_images,
+        _make_crop_config(config),
+        batch=config.batch,
+        photometric=config.photometric,
+        seed=config.seed,
+        cache_bytes=config.cache_bytes,
+    )
+
+
+def _make_crop_config(config: TrainConfig) -> CropConfig:
+    return CropConfig(
+        crop_px=config.crop_px,
+        scale_range=config.scale_range,
+        rotate_90=config.rotate_90,
+        rotate_any=config.rotate_any,
+        flips=config.flips,
+        min_visible=config.min_visible,
+        min_category_visible=config.min_category_visible,
+        balance=config.balance,
+        copy_paste=config.copy_paste,
+        instance_colour_jitter=config.instance_colour_jitter,
+        amodal=config.amodal,
+        cell_px=1 if config.is_torchvision else STRIDE_PX,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -70,6 +69,7 @@ class TrainingSetup:
         target_images: unlabelled images to adapt to; None without.
         background_images: unlabelled background images; None without.
         validation_set: labelled images for early stopping; None for a fixed number of steps.
+        target_images_record, background_images_record: their records for the card.
     """
 
     datasets: WeightedDatasets
@@ -82,6 +82,8 @@ class TrainingSetup:
     target_images: Dataset | None
     background_images: Dataset | None
     validation_set: Dataset | None
+    target_images_record: DatasetRecord | None
+    background_images_record: DatasetRecord | None
 
     @property
     def is_frozen(self) -> bool:
@@ -95,30 +97,8 @@ class TrainingSetup:
             self.initial_weights is not None and self.initial_weights.card.residual
         )
 
-    @functools.cached_property
-    def target_images_record(self) -> DatasetRecord | None:
-        """Record of the target images for the card; None without. Reads all of them.
-
-        Raises:
-            InputError: if an image cannot be read.
-        """
-        return _make_record(self.target_images)
-
-    @functools.cached_property
-    def background_images_record(self) -> DatasetRecord | None:
-        """Record of the background images for the card; None without. Reads all of them.
-
-        Raises:
-            InputError: if an image cannot be read.
-        """
-        return _make_record(self.background_images)
-
     def identity(self) -> dict[str, Any]:
-        """Return everything that determines the result, as JSON values.
-
-        Raises:
-            InputError: if a target or background image cannot be read.
-        """
+        """Return everything that determines the result, as JSON values."""
         settings = {
             name: value for name, value in self.config.to_json().items() if name != "cache_bytes"
         }
@@ -137,11 +117,7 @@ class TrainingSetup:
         return {"config": settings, "categories": self.categories, "data": data, **digests}
 
     def make_card(self) -> DetectorCard:
-        """Return the card of the untrained detector.
-
-        Raises:
-            InputError: if a target or background image cannot be read.
-        """
+        """Return the card of the untrained detector."""
         return DetectorCard(
             self.config.architecture,
             self.categories,
@@ -232,20 +208,24 @@ def make_training_setup(
         or config.dead_leaves
         or auxiliary_data.background_images is not None,
     )
-    if auxiliary_data.background_images is not None:
-        _check_instance_masks(datasets, "put on background images", "without --backgrounds")
-        if not auxiliary_data.background_images.samples:
-            raise InputError(
-                auxiliary_data.background_images.root, "contains no background images."
-            )
-    if config.copy_paste:
-        _check_instance_masks(datasets, "pasted into other images", "with copy_paste = false")
-    if config.dead_leaves:
-        _check_instance_masks(
-            datasets, "put on dead-leaves backgrounds", "with dead_leaves = false"
-        )
-    if config.instance_colour_jitter:
-        _check_instance_masks(datasets, "jittered in colour", "with instance_colour_jitter = false")
+    has_backgrounds = auxiliary_data.background_images is not None
+    for is_used, use, alternative in (
+        (has_backgrounds, "put on background images", "without --backgrounds"),
+        (config.copy_paste, "pasted into other images", "with copy_paste = false"),
+        (config.dead_leaves, "put on dead-leaves backgrounds", "with dead_leaves = false"),
+        (
+            config.instance_colour_jitter,
+            "jittered in colour",
+            "with instance_colour_jitter = false",
+        ),
+    ):
+        if is_used:
+            _check_instance_masks(datasets, use, alternative)
+    if (
+        auxiliary_data.background_images is not None
+        and not auxiliary_data.background_images.samples
+    ):
+        raise InputError(auxiliary_data.background_images.root, "contains no background images.")
     if objects:
         _check_object_coordinates(datasets)
         geometries = [objects[name] for name in categories]
@@ -254,6 +234,11 @@ def make_training_setup(
             coordinate_scales_m=np.array([geometry.max_coordinate_m for geometry in geometries]),
             symmetry_rotations=stack_symmetry_rotations(geometries),
         )
+    target_images, background_images = (
+        None if images is None else strip_annotations(images)
+        for images in (auxiliary_data.target_images, auxiliary_data.background_images)
+    )
+    validation_set = auxiliary_data.validation_set if config.patience else None
     return TrainingSetup(
         datasets,
         make_dataset_records(datasets),
@@ -262,15 +247,11 @@ def make_training_setup(
         objects,
         tasks,
         initial_weights,
-        target_images=None
-        if auxiliary_data.target_images is None
-        else strip_annotations(auxiliary_data.target_images),
-        background_images=None
-        if auxiliary_data.background_images is None
-        else strip_annotations(auxiliary_data.background_images),
-        validation_set=select_boxes(auxiliary_data.validation_set, amodal=config.amodal)
-        if auxiliary_data.validation_set is not None and config.patience
-        else None,
+        target_images,
+        background_images,
+        None if validation_set is None else select_boxes(validation_set, amodal=config.amodal),
+        _make_record(target_images),
+        _make_record(background_images),
     )
 
 
@@ -286,13 +267,7 @@ def _check_object_coordinates(datasets: WeightedDatasets) -> None:
 
 
 def _check_instance_masks(datasets: WeightedDatasets, use: str, alternative: str) -> None:
-    """Raise ``InputError`` if no sample has instance masks.
-
-    Args:
-        datasets: labelled datasets.
-        use: what needs the masks, for the message.
-        alternative: how to train without them, for the message.
-    """
+    """Raise ``InputError`` if no sample has instance masks; ``use`` and ``alternative`` are for the message."""
     samples = [sample for dataset, _ in datasets for sample in dataset.samples]
     if not any(
         "ids" in sample.channels or any(label.mask is not None for label in sample.objects or ())
@@ -314,11 +289,8 @@ def _check_auxiliary_data(config: TrainConfig, auxiliary_data: AuxiliaryData) ->
         raise UsageError(
             "adapt needs unlabelled target images. Add --captures, or remove adapt from the recipe's [train]."
         )
-    for sample in (
-        auxiliary_data.validation_set.samples
-        if auxiliary_data.validation_set is not None and config.patience
-        else ()
-    ):
+    validation_set = auxiliary_data.validation_set if config.patience else None
+    for sample in () if validation_set is None else validation_set.samples:
         if sample.objects is None:
             raise InputError(
                 sample.rgb, "has no labels for early stopping. Label it, or set patience = 0."

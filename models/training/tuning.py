@@ -50,13 +50,7 @@ def tune_detector(detector: AnyDetector, validation_set: Dataset) -> AnyDetector
 def tune_weights(path: Path, validation_set: Dataset, *, device: str = "cpu") -> AnyDetector:
     """Tune the detector of a weights file with ``tune_detector`` and update its card.
 
-    Args:
-        path: the weights file.
-        validation_set: see ``tune_detector``.
-        device: ``cpu``, ``cuda`` or ``cuda:i``.
-
     Raises:
-        InputError: if the images have no labels or no objects.
         CheckpointError, OutputError: if the file cannot be read or written.
         UsageError, BackendError: if the device does not exist.
     """

@@ -139,28 +139,16 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     try:
         with safe_open(path, framework="pt") as file:
             state = json.loads((file.metadata() or {})[_STATE_KEY])
-            names = state.get(_TENSOR_ORDER_KEY, file.keys())  # older checkpoints have no order
-            tensors = {name: file.get_tensor(name) for name in names}
-        step, stored_identity, extra_state = (
-            int(state["step"]),
-            state["identity"],
-            dict(state.get("extra_state", {})),
+            tensors = {name: file.get_tensor(name) for name in state[_TENSOR_ORDER_KEY]}
+        checkpoint = Checkpoint(
+            int(state["step"]), state["identity"], tensors, dict(state["extra_state"])
         )
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             path, f"damaged checkpoint ({error}). Run with --overwrite to start again."
         ) from error
-    _check_identity(path, stored_identity, json.loads(json.dumps(identity)))
-    return Checkpoint(step, stored_identity, tensors, extra_state)
-
-
-def load_extra_state(path: Path) -> Mapping[str, Any]:
-    """Load the extra state of a checkpoint; empty if the file is missing or damaged."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return dict(json.loads((file.metadata() or {})[_STATE_KEY]).get("extra_state", {}))
-    except (SafetensorError, OSError, ValueError, KeyError, RecursionError):
-        return {}
+    _check_identity(path, checkpoint.identity, json.loads(json.dumps(identity)))
+    return checkpoint
 
 
 def collect_optimizer_state(

@@ -1,16 +1,16 @@
 """Data-parallel training in several processes, started by torchrun.
 
-Gradients are averaged; batch-norm statistics and loss divisors are computed over the whole batch. A step
-thus equals that of one process with the whole batch, up to rounding. In a single process all functions
-are no-ops.
+DistributedDataParallel averages gradients; batch-norm statistics and loss divisors are computed over the
+whole batch. A step thus equals that of one process with the whole batch, up to rounding. In a single
+process all functions are no-ops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
@@ -23,6 +23,9 @@ from sim2cam.learn.launch import (
     get_world_size,
     is_main_process,
 )
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _TIMEOUT = timedelta(hours=1)  # while only the main process evaluates and writes
 
@@ -55,9 +58,6 @@ def join_process_group(device: str) -> Iterator[torch.device]:
 
 def select_local_device(device: str) -> str:
     """Return the device name of this process; each local process uses its own GPU.
-
-    Args:
-        device: ``cpu``, ``cuda`` or, for a single process, ``cuda:i``.
 
     Raises:
         UsageError: If one GPU is given for several processes.
@@ -128,17 +128,30 @@ def all_reduce_sum(local: Tensor) -> Tensor:
     return summed
 
 
-def average_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """Average the gradients of an optimizer's parameters over all processes."""
+def distribute(compute_losses: Callable[P, T], *networks: nn.Module) -> Callable[P, T]:
+    """Return a function whose result has gradients that ``backward`` averages over all processes.
+
+    DistributedDataParallel needs to see the forward pass, so the function becomes that of a module.
+
+    Args:
+        compute_losses: Returns losses, also nested in dictionaries, tuples or dataclasses.
+        networks: Networks whose gradients are averaged, with the parameters to train unfrozen.
+    """
     if get_group_size() == 1:
-        return
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    distributed.all_reduce(flat)
-    means = torch.split(flat / get_group_size(), [gradient.numel() for gradient in gradients])
-    for gradient, mean in zip(gradients, means, strict=True):
-        gradient.copy_(mean.view(gradient.shape))
+        return compute_losses
+    module = _LossModule(compute_losses, networks)
+    # an image without objects leaves parameters unused in one process
+    return nn.parallel.DistributedDataParallel(module, find_unused_parameters=True)
+
+
+class _LossModule(nn.Module):
+    def __init__(self, compute_losses: Callable[..., Any], networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self._compute_losses = compute_losses
+        self._networks = nn.ModuleList(networks)
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        return self._compute_losses(*inputs, **options)
 
 
 def all_reduce_mean(scalars: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -19,27 +20,23 @@ T = TypeVar("T")
 _MIN_SHARED_BYTES = 1 << 15
 
 
-class Prefetcher(Generic[T]):
-    """Prefetcher of the next batch in a background thread.
+def prefetch(make: Callable[[int], T], steps: Iterable[int]) -> Iterator[T]:
+    """Yield the batches of steps in order, each made in a background thread during the previous step.
 
-    Errors are raised when the batch is requested.
+    Errors are raised in place of their batch.
 
     Args:
         make: Returns the batch of a step; must depend on the step only.
-        end_step: Number of steps.
+        steps: Step numbers.
     """
-
-    def __init__(self, make: Callable[[int], T], end_step: int) -> None:
-        self._make = make
-        self._end_step = end_step
-        self._pool = ThreadPoolExecutor(1)
-        self._futures: dict[int, Future[T]] = {}
-
-    def __call__(self, step: int) -> T:
-        """Return the batch of a step, and start making the next one."""
-        steps = (step, *range(step + 1, min(step + 2, self._end_step)))
-        self._futures = {n: self._futures.get(n) or self._pool.submit(self._make, n) for n in steps}
-        return self._futures[step].result()
+    futures: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(1) as pool:
+        for step in steps:
+            futures.append(pool.submit(make, step))
+            if len(futures) > 1:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
 
 
 def prefetch_in_processes(

@@ -63,11 +63,13 @@ class MetricsLog:
         self._path = run_dir / METRICS
         self._remedy = remedy
         self._pending_scalars: list[Mapping[str, Tensor]] = []
+        self._wait_s = 0.0
         self._last_line_s = time.perf_counter()
 
-    def add(self, scalars: Mapping[str, Tensor]) -> None:
-        """Add the scalars of a step; names may differ between steps."""
+    def add(self, scalars: Mapping[str, Tensor], wait_s: float = 0.0) -> None:
+        """Add the scalars of a step, whose names may differ between steps, and the wait for its batch."""
         self._pending_scalars.append(scalars)
+        self._wait_s += wait_s
 
     @property
     def pending(self) -> dict[str, Tensor]:
@@ -86,8 +88,8 @@ class MetricsLog:
             steps[int(number)][name] = value
         self._pending_scalars = [steps[number] for number in sorted(steps)]
 
-    def take_means(self, step: int) -> tuple[dict[str, float], float]:
-        """Return the means of all scalars since the last call, and the time per step in seconds.
+    def take_means(self, step: int) -> tuple[dict[str, float], float, float]:
+        """Return the means of all scalars since the last call, and seconds and waiting time per step.
 
         Raises:
             DivergenceError: If a scalar is not finite.
@@ -112,10 +114,11 @@ class MetricsLog:
                 diverged,
             )
         now = time.perf_counter()
-        step_s = (now - self._last_line_s) / len(self._pending_scalars)
+        count = len(self._pending_scalars)
+        step_s, wait_s = (now - self._last_line_s) / count, self._wait_s / count
         self._pending_scalars.clear()
-        self._last_line_s = now
-        return means, step_s
+        self._last_line_s, self._wait_s = now, 0.0
+        return means, step_s, wait_s
 
     def write(self, line: MetricsLine) -> None:
         """Append a line.
@@ -136,7 +139,7 @@ class MetricsLog:
 
 def open_run(
     run_dir: Path, identity: Mapping[str, Any], line_type: type[MetricsLineT], *, resume: bool
-) -> Checkpoint | None:
+) -> tuple[Checkpoint | None, list[MetricsLineT]]:
     """Open a run folder, and truncate its metrics log to the checkpoint.
 
     Args:
@@ -146,7 +149,8 @@ def open_run(
         resume: Continue from the checkpoint, if any.
 
     Returns:
-        The checkpoint to continue from; None to start a new training.
+        The checkpoint to continue from, or None to start a new training; and, in the main process,
+        the lines of the log.
 
     Raises:
         CheckpointError: If the checkpoint is damaged or of another training.
@@ -163,10 +167,11 @@ def open_run(
     path = run_dir / CHECKPOINT
     checkpoint = load_checkpoint(path, identity) if path.exists() else None
     done = checkpoint.step if checkpoint else 0
-    if is_main_process():
-        lines = [line for line in read_metrics_log(run_dir, line_type) if line.step <= done]
-        write_atomic(run_dir / METRICS, "".join(map(_to_json_line, lines)).encode())
-    return checkpoint
+    if not is_main_process():
+        return checkpoint, []
+    lines = [line for line in read_metrics_log(run_dir, line_type) if line.step <= done]
+    write_atomic(run_dir / METRICS, "".join(map(_to_json_line, lines)).encode())
+    return checkpoint, lines
 
 
 def read_metrics_log(run_dir: Path, line_type: type[MetricsLineT]) -> tuple[MetricsLineT, ...]:

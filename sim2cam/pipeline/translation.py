@@ -28,9 +28,12 @@ from sim2cam.adapt.training.adversarial import (
     MIN_REAL_IMAGES,
     TranslatorProgress,
     check_image_counts,
-    split_training_images,
 )
-from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome, read_training_outcome
+from sim2cam.adapt.training.checkpoint_selection import (
+    TrainingOutcome,
+    read_training_outcome,
+    split_held_out,
+)
 from sim2cam.adapt.training.data_warnings import find_data_warnings
 from sim2cam.adapt.transfers.transfer import Transfer, read_buffer, read_frame
 from sim2cam.adapt.translation import IndexedSample, Verification, index_samples, translate_samples
@@ -172,9 +175,7 @@ def check_training(
         return warnings
     config = training if isinstance(training, TranslatorConfig) else training[1]
     # registration may later refuse some of the matched pairs
-    reason = split_training_images(
-        *matched, config, verifier_count=len(verifiers), is_paired=paired
-    ).reason
+    reason = split_held_out(*matched, config.steps, is_paired=paired).reason
     if reason is None:
         return warnings
     options = ", ".join(f"--{name}" for name in dict(verifiers))

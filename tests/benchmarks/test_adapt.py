@@ -18,14 +18,14 @@ class Noise:
         rng = torch.Generator().manual_seed(0)
         self.pictures = [2 * torch.rand(1, 3, 32, 32, generator=rng).double() - 1 for _ in range(2)]
 
-    def sample_local_batch(self, _step, _device):
+    def __call__(self, _step):
         return self.pictures
 
 
 def test_cyclegan_as_published_learns_what_ours_does():
     config, cpu, noise = ReferenceConfig(patch_px=32, blocks=5), torch.device("cpu"), Noise()
     ours = CycleGan(config, noise, cpu)
-    peer = PublishedCycleGan(config.blocks, lambda step: noise.sample_local_batch(step, cpu))
+    peer = PublishedCycleGan(config.blocks, noise)
     sides = [ours._domains[name] for name in ("real", "sim")]
     networks = [*(side.generator for side in sides), *(side.discriminator for side in sides)]
     for one, other in zip(networks, peer.networks(), strict=True):
@@ -33,7 +33,7 @@ def test_cyclegan_as_published_learns_what_ours_does():
         other.double()
         for source, target in zip(one.parameters(), other.parameters(), strict=True):
             target.data.copy_(source.data)
-    ours.train_step(0)
+    ours.train_step(0, noise(0))
     peer.train_step(0)
     for one, other in zip(networks, peer.networks(), strict=True):
         for source, target in zip(one.parameters(), other.parameters(), strict=True):

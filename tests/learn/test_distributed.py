@@ -49,6 +49,7 @@ patch_px = 32
 width = 4
 blocks = 1
 gradient_penalty_every = 3
+bfloat16 = false
 [adapt.reference]
 steps = 11
 batch = 2
@@ -95,10 +96,10 @@ def photos(tmp_path_factory):
 LATE = """
 import sys, time
 from sim2cam.cli import main
-from sim2cam.learn import run
+from sim2cam.learn import run_folder
 
-remove_run = run.remove_run
-run.remove_run = lambda folder: (time.sleep(4), remove_run(folder))
+clear = run_folder.clear_run_folder
+run_folder.clear_run_folder = lambda folder: (time.sleep(4), clear(folder))
 sys.exit(main())
 """
 

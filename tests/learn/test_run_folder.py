@@ -1,10 +1,9 @@
-from copy import copy
 from dataclasses import dataclass
 
 import pytest
 import torch
 
-from sim2cam.errors import CheckpointError, DivergenceError, InputError, OutputError, Sim2CamError
+from sim2cam.errors import CheckpointError, InputError, OutputError
 from sim2cam.learn.checkpoint import Checkpoint, save_checkpoint
 from sim2cam.learn.run_folder import (
     CHECKPOINT,
@@ -37,10 +36,11 @@ def record(run_dir, *steps):
 def test_means_are_those_since_the_last_ones(tmp_path):
     measured = MetricsLog(tmp_path, "Lower learning_rate")
     measured.add({"heat": torch.tensor(1.0), "box": torch.tensor(4.0)})
-    measured.add({"heat": torch.tensor(2.0)})
-    means, step_s = measured.take_means(2)
+    measured.add({"heat": torch.tensor(2.0)}, wait_s=4.0)
+    means, step_s, wait_s = measured.take_means(2)
     assert means == {"heat": 1.5, "box": 4.0}
     assert step_s > 0
+    assert wait_s == 2.0
     measured.add({"heat": torch.tensor(7.0)})
     assert measured.take_means(3)[0] == {"heat": 7.0}
 
@@ -57,27 +57,6 @@ def test_a_line_that_was_begun_is_gone_on_with(tmp_path):
             resumed.resume(cut.pending)
     assert resumed.take_means(12)[0] == whole.take_means(12)[0]
     assert resumed.pending == {}
-
-
-def test_a_runaway_loss_names_the_cure(tmp_path):
-    measured = MetricsLog(tmp_path, "Lower rate_a and rate_b")
-    measured.add({"heat": torch.tensor(1.0), "box": torch.tensor(float("inf"))})
-    with pytest.raises(Sim2CamError) as caught:
-        measured.take_means(20)
-    assert str(caught.value) == (
-        "the loss is not finite at step 20 ({'heat': 1.0, 'box': inf}). "
-        "Lower rate_a and rate_b, then train again with --overwrite."
-    )
-
-
-def test_the_first_step_that_ran_away_is_named(tmp_path):
-    measured = MetricsLog(tmp_path, "Lower it")
-    for value in (1.0, 2.0, float("nan"), 3.0):
-        measured.add({"heat": torch.tensor(value)})
-    with pytest.raises(DivergenceError) as caught:
-        measured.take_means(20)
-    assert caught.value.step == 19
-    assert copy(caught.value).step == 19
 
 
 def test_a_record_comes_back_without_the_line_that_a_crash_cut(tmp_path):
@@ -100,27 +79,12 @@ def test_another_record_is_refused(tmp_path, text):
     assert path.read_text() == text
 
 
-def test_a_full_disk_leaves_a_record_that_can_be_gone_on_with(tmp_path, full_record):
-    record(tmp_path, 1)
-    with full_record(), pytest.raises(OutputError) as caught:
-        record(tmp_path, 2)
-    assert str(caught.value) == (
-        f"{tmp_path / METRICS}: cannot be written (No space left on device). Free some disk "
-        "space, then run with --resume."
-    )
-    save_checkpoint(tmp_path / CHECKPOINT, Checkpoint(1, {}, {}))
-    open_run(tmp_path, {}, Moment, resume=True)
-    record(tmp_path, 2)
-    assert read_metrics_log(tmp_path, Moment) == moments(1, 2)
-
-
 def test_the_record_ends_where_the_checkpoint_does(tmp_path):
     record(tmp_path, 1, 2, 3)
     save_checkpoint(tmp_path / CHECKPOINT, Checkpoint(2, {"seed": 0}, {}))
-    checkpoint = open_run(tmp_path, {"seed": 0}, Moment, resume=True)
-    assert checkpoint is not None
+    checkpoint, lines = open_run(tmp_path, {"seed": 0}, Moment, resume=True)
     assert checkpoint.step == 2
-    assert read_metrics_log(tmp_path, Moment) == moments(1, 2)
+    assert tuple(lines) == read_metrics_log(tmp_path, Moment) == moments(1, 2)
     with pytest.raises(CheckpointError, match="seed was 0 and is now 1"):
         open_run(tmp_path, {"seed": 1}, Moment, resume=True)
 
@@ -128,9 +92,9 @@ def test_the_record_ends_where_the_checkpoint_does(tmp_path):
 @pytest.mark.parametrize("resume", [False, True])
 def test_without_a_checkpoint_it_starts(tmp_path, resume):
     record(tmp_path, 1)
-    assert open_run(tmp_path, {}, Moment, resume=resume) is None
+    assert open_run(tmp_path, {}, Moment, resume=resume) == (None, [])
     assert read_metrics_log(tmp_path, Moment) == ()
-    assert open_run(tmp_path / "new", {}, Moment, resume=resume) is None
+    assert open_run(tmp_path / "new", {}, Moment, resume=resume) == (None, [])
 
 
 @pytest.mark.parametrize("name", [CHECKPOINT, WEIGHTS])

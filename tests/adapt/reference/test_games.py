@@ -1,29 +1,37 @@
-"""The losses of both games, worked out again from their networks."""
+"""The losses of CycleGAN and CUT, computed again from their networks."""
 
 import pytest
 import torch
 
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
-from sim2cam.adapt.reference.patches import UnpairedBatchSource
+from sim2cam.adapt.reference.patches import make_patch_sampler
 
 CPU = torch.device("cpu")
 
 
-def test_patches_are_a_function_of_the_step(sim, real, tiny):
-    pairs = UnpairedBatchSource(sim, real, tiny)
-    first, again, other = (pairs.sample_local_batch(step, CPU) for step in (3, 3, 4))
+@pytest.fixture
+def sample(sim, real, tiny):
+    return make_patch_sampler(sim, real, tiny)
+
+
+@pytest.fixture
+def build_cut(sample, tiny):
+    return lambda method: Cut(tiny, VARIANTS[method], sample, CPU)
+
+
+def test_patches_are_a_function_of_the_step(sample):
+    first, again, other = (sample(step) for step in (3, 3, 4))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first[0], other[0])
     assert all(p.shape == (1, 3, 32, 32) for p in first)
     assert all(p.min() >= -1.0 and p.max() <= 1.0 for p in first)
 
 
-def test_losses_of_cyclegan_are_the_published_ones(sim, real, tiny):
-    pairs = UnpairedBatchSource(sim, real, tiny)
-    game = CycleGan(tiny, pairs, CPU)
-    to_real, to_sim = (game._domains[name] for name in ("real", "sim"))
-    a, b = pairs.sample_local_batch(0, CPU)
+def test_losses_of_cyclegan_are_the_published_ones(sample, tiny):
+    model = CycleGan(tiny, sample, CPU)
+    to_real, to_sim = (model._domains[name] for name in ("real", "sim"))
+    a, b = sample(0)
     with torch.no_grad():
         fake_b, fake_a = to_real.generator(a), to_sim.generator(b)
         gan = (to_real.discriminator(fake_b) - 1).square().mean()
@@ -31,46 +39,49 @@ def test_losses_of_cyclegan_are_the_published_ones(sim, real, tiny):
         cycle = (to_sim.generator(fake_b) - a).abs().mean()
         cycle += (to_real.generator(fake_a) - b).abs().mean()
         same = (to_real.generator(b) - b).abs().mean() + (to_sim.generator(a) - a).abs().mean()
-        verdict = to_real.discriminator(b), to_real.discriminator(fake_b)
-        judged = ((verdict[0] - 1).square().mean() + verdict[1].square().mean()) / 2
-    found = game.train_step(0)
-    assert torch.isclose(found["generator"], gan + 10 * cycle + 5 * same)
-    assert torch.isclose(found["discriminator_real"], judged)
-    assert torch.isclose(found["mean_change"], (fake_b - a).abs().mean() / 2)
+        scores = to_real.discriminator(b), to_real.discriminator(fake_b)
+        discriminator = ((scores[0] - 1).square().mean() + scores[1].square().mean()) / 2
+    scalars = model.train_step(0, (a, b))
+    assert torch.isclose(scalars["generator"], gan + 10 * cycle + 5 * same)
+    assert torch.isclose(scalars["discriminator_real"], discriminator)
+    assert torch.isclose(scalars["mean_change"], (fake_b - a).abs().mean() / 2)
 
 
 @pytest.mark.parametrize(
-    ("method", "weight", "kept"), [("cut", 1.0, True), ("fastcut", 10.0, False)]
+    ("method", "weight", "has_identity"), [("cut", 1.0, True), ("fastcut", 10.0, False)]
 )
-def test_the_generator_of_cut_has_the_published_loss(sim, real, tiny, method, weight, kept):
-    game = Cut(tiny, VARIANTS[method], UnpairedBatchSource(sim, real, tiny), CPU)
-    compared = []
-    nce = game._compute_nce_loss
-    game._compute_nce_loss = lambda *pair, **more: (
-        compared.append(nce(*pair, **more)) or compared[-1]
-    )
-    found = game.train_step(0)
-    assert len(compared) == 1 + kept
-    mean = torch.stack(compared).mean()
-    assert torch.isclose(found["generator"], found["adversarial"] + weight * mean)
+def test_the_generator_of_cut_has_the_published_loss(
+    build_cut, sample, method, weight, has_identity
+):
+    model, losses = build_cut(method), []
+    nce = model._compute_nce_loss
+    model._compute_nce_loss = lambda *pair, **more: losses.append(nce(*pair, **more)) or losses[-1]
+    scalars = model.train_step(0, sample(0))
+    assert len(losses) == 1 + has_identity
+    mean = torch.stack(losses).mean()
+    assert torch.isclose(scalars["generator"], scalars["adversarial"] + weight * mean)
 
 
-def test_every_network_of_cut_begins_as_the_published_code_has_it(sim, real, tiny):
-    """Deviations by the layer's size: 0.02 * sqrt(2 / (inputs + outputs)), the projector's too."""
-    game = Cut(tiny, VARIANTS["cut"], UnpairedBatchSource(sim, real, tiny), CPU)
-    for name, network in game._networks.items():
-        largest = max((p for p in network.parameters() if p.ndim > 1), key=torch.numel)
+def test_networks_of_cut_start_as_published_and_all_are_trained(build_cut, sample):
+    """Standard deviation by layer size: 0.02 * sqrt(2 / (inputs + outputs))."""
+    model, before = build_cut("cut"), {}
+    for name, trainable in model.networks.items():
+        before[name] = [p.clone() for p in trainable.network.parameters()]
+        largest = max((p for p in before[name] if p.ndim > 1), key=torch.numel)
         size = largest[0, 0].numel()
-        wanted = 0.02 * (2 / (size * (largest.shape[0] + largest.shape[1]))) ** 0.5
-        assert float(largest.detach().std()) == pytest.approx(wanted, rel=0.1), name
+        std = 0.02 * (2 / (size * (largest.shape[0] + largest.shape[1]))) ** 0.5
+        assert float(largest.detach().std()) == pytest.approx(std, rel=0.1), name
+    model.train_step(0, sample(0))
+    for name, trainable in model.networks.items():
+        parameters = list(trainable.network.parameters())
+        assert not all(map(torch.equal, before[name], parameters)), name
+        assert all(p.requires_grad for p in parameters), name
 
 
-def test_fastcut_mirrors_every_second_step_and_compares_upright(sim, real, tiny):
-    """A generator that keeps a picture has perfect places, mirrored or not."""
-    pairs = UnpairedBatchSource(sim, real, tiny)
-    game = Cut(tiny, VARIANTS["fastcut"], pairs, CPU)
-    mirrored = []
-    nce = game._compute_nce_loss
+def test_fastcut_mirrors_every_second_step_and_compares_upright(build_cut, sample):
+    """A generator that keeps an image has perfect locations, mirrored or not."""
+    model, mirrored = build_cut("fastcut"), []
+    nce = model._compute_nce_loss
 
     def watched(before, after, rng, *, is_flipped):
         mirrored.append(is_flipped)
@@ -79,19 +90,7 @@ def test_fastcut_mirrors_every_second_step_and_compares_upright(sim, real, tiny)
         assert nce(before, kept, rng, is_flipped=is_flipped) < turned
         return nce(before, after, rng, is_flipped=is_flipped)
 
-    game._compute_nce_loss = watched
+    model._compute_nce_loss = watched
     for step in range(8):
-        game.train_step(step)
+        model.train_step(step, sample(step))
     assert 0 < sum(mirrored) < 8
-
-
-def test_only_the_players_whose_turn_it_is_move(sim, real, tiny):
-    game = Cut(tiny, VARIANTS["cut"], UnpairedBatchSource(sim, real, tiny), CPU)
-    before = {name: [p.clone() for p in n.parameters()] for name, n in game._networks.items()}
-    game.train_step(0)
-    for name, network in game._networks.items():
-        moved = [
-            not torch.equal(a, b) for a, b in zip(before[name], network.parameters(), strict=True)
-        ]
-        assert any(moved), name
-        assert all(p.requires_grad for p in network.parameters()), name

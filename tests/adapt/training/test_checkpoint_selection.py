@@ -6,41 +6,45 @@ from sim2cam.adapt.training.checkpoint_selection import (
     CandidateScores,
     build_selection,
     read_training_outcome,
+    schedule_evaluations,
     select_best,
     split_held_out,
 )
 from sim2cam.errors import CheckpointError
-
-PLENTY = {"steps": 3000, "pixels": 65536, "log_interval_steps": 10, "verifier_count": 0}
 
 
 def names(dataset):
     return {sample.name for sample in dataset.samples}
 
 
-def candidate(step, passed=10, faults=(), distance=1.0):
-    return CandidateScores(step, passed, faults, distance)
+def candidate(step, accepted=10, violations=(), distance=1.0):
+    return CandidateScores(step, accepted, violations, distance)
 
 
-def test_a_fifth_is_kept_aside_and_nothing_is_lost(many_sim, many_real):
-    parts = split_held_out(many_sim, many_real, **PLENTY)
-    assert (len(parts.sim_held_out.samples), len(parts.real_held_out.samples)) == (10, 10)
-    assert names(parts.sim) | names(parts.sim_held_out) == names(many_sim)
-    assert names(parts.real) | names(parts.real_held_out) == names(many_real)
-    assert not names(parts.sim) & names(parts.sim_held_out)
-    assert not names(parts.real) & names(parts.real_held_out)
-    assert parts.candidate_steps == (380, 750, 1120, 1500, 1880, 2250, 2620, 3000)
-    assert parts.reason is None
+def test_a_fifth_is_held_out_and_nothing_is_lost(many_sim, many_real):
+    split = split_held_out(many_sim, many_real, 3000)
+    for whole, training, held_out in (
+        (many_sim, split.sim, split.sim_held_out),
+        (many_real, split.real, split.real_held_out),
+    ):
+        assert len(held_out.samples) == 10
+        assert names(training) | names(held_out) == names(whole)
+        assert not names(training) & names(held_out)
+    assert split.candidate_steps == (600, 1200, 1800, 2400, 3000)
+    assert split.reason is None
+    hundred = (replace(many_sim.samples[i % 40], name=f"{i}", digest=f"{i}", scene_index=i) for i in range(200))  # fmt: skip
+    many = split_held_out(replace(many_sim, samples=tuple(hundred)), many_real, 3000)
+    assert len(many.sim_held_out.samples) == 20
 
 
-def test_what_is_kept_aside_depends_on_content_alone(many_sim, many_real):
-    parts = split_held_out(many_sim, many_real, **PLENTY)
-    turned = [replace(side, samples=side.samples[::-1]) for side in (many_sim, many_real)]
+def test_the_split_depends_on_content_alone(many_sim, many_real):
+    split = split_held_out(many_sim, many_real, 3000)
+    backwards = [replace(side, samples=side.samples[::-1]) for side in (many_sim, many_real)]
     renamed = tuple(replace(s, name=f"IMG {s.name}") for s in many_real.samples)
-    for sim, real in (turned, (many_sim, replace(many_real, samples=renamed))):
-        again = split_held_out(sim, real, **PLENTY)
+    for sim, real in (backwards, (many_sim, replace(many_real, samples=renamed))):
+        again = split_held_out(sim, real, 3000)
         for side in ("sim_held_out", "real_held_out"):
-            before, after = getattr(parts, side), getattr(again, side)
+            before, after = getattr(split, side), getattr(again, side)
             assert [s.rgb for s in before.samples] == [s.rgb for s in after.samples]
 
 
@@ -49,134 +53,79 @@ def test_views_of_a_scene_stay_together(many_sim, many_real):
         replace(s, scene_index=int(s.name) // 4, digest=f"{i}" * 8)
         for i, s in enumerate(many_sim.samples)
     )
-    parts = split_held_out(replace(many_sim, samples=views), many_real, **PLENTY)
-    aside = [sample.scene_index for sample in parts.sim_held_out.samples]
-    assert len(aside) == 12  # three scenes of four; a fifth would be eight, and ten are needed
-    assert not set(aside) & {sample.scene_index for sample in parts.sim.samples}
+    split = split_held_out(replace(many_sim, samples=views), many_real, 3000)
+    held_out = [sample.scene_index for sample in split.sim_held_out.samples]
+    assert len(held_out) == 12  # three scenes of four; a fifth would be eight, and ten are needed
+    assert not set(held_out) & {sample.scene_index for sample in split.sim.samples}
 
 
-NOTHING = [
-    # (renders, captures, flags, why nothing is kept aside)
-    (29, 30, {}, "29 renders are fewer than 30"),
-    (40, 29, {}, "29 real images are fewer than 30"),
-    (40, 30, {"steps": 199}, "199 steps are too few for two evaluations"),
-]
+def test_pairs_stay_together(many_sim):
+    """The real images are the renders by other names, in the same order."""
+    real = replace(
+        many_sim,
+        samples=tuple(
+            replace(s, name=f"{s.name}.jpg", digest=s.digest[::-1]) for s in many_sim.samples
+        ),
+    )
+    split = split_held_out(many_sim, real, 3000, is_paired=True)
+    assert len(split.sim_held_out.samples) == 10
+    assert names(split.real_held_out) == {f"{name}.jpg" for name in names(split.sim_held_out)}
+    assert [f"{s.name}.jpg" for s in split.sim.samples] == [s.name for s in split.real.samples]
 
 
-@pytest.mark.parametrize(("renders", "captures", "flags", "why"), NOTHING)
-def test_from_too_little_nothing_is_kept_aside(
-    many_sim, many_real, renders, captures, flags, why
-):  # fmt: skip
-    sim, real = many_sim.take(renders), many_real.take(captures)
-    parts = split_held_out(sim, real, **PLENTY | flags)
-    assert parts.reason == why
-    assert (parts.sim, parts.real) == (sim, real)
-    assert {parts.sim_held_out.samples, parts.real_held_out.samples, parts.candidate_steps} == {()}
-
-
-def test_small_pictures_copies_and_one_scene_are_told(many_sim, many_real):
+def test_from_too_little_nothing_is_held_out(many_sim, many_real):
     small = (replace(many_real.samples[0], height=63), *many_real.samples[1:])
     copies = tuple(replace(s, rgb=many_real.samples[0].rgb) for s in many_real.samples[:25])
     one = tuple(replace(s, scene_index=0) for s in many_sim.samples)
     cases = [
-        (many_sim.samples, small, "some real images are smaller than 64 px"),
-        (many_sim.samples, (*copies, *many_real.samples[25:]), "too many real images are copies"),
-        (one, many_real.samples, "the renders show too few scenes"),
-    ]
-    for renders, captures, why in cases:
+        (many_sim.samples[:29], many_real.samples, 3000, "29 renders are fewer than 30"),
+        (many_sim.samples, many_real.samples[:29], 3000, "29 real images are fewer than 30"),
+        (many_sim.samples, many_real.samples, 199, "199 steps are too few for two evaluations"),
+        (many_sim.samples, small, 3000, "some real images are smaller than 64 px"),
+        (many_sim.samples, (*copies, *many_real.samples[25:]), 3000, "too many real images are copies of one another"),
+        (one, many_real.samples, 3000, "the renders show too few scenes"),
+    ]  # fmt: skip
+    for renders, captures, steps, reason in cases:
         sim, real = replace(many_sim, samples=renders), replace(many_real, samples=captures)
-        assert why in split_held_out(sim, real, **PLENTY).reason
-
-
-def test_judging_stays_within_its_share(many_sim, many_real):
-    """Fewer candidates, not more time, where pictures are large or the training is short."""
-    for steps, pixels in ((3000, 65536), (1000, 4096), (400, 1024), (5000, 16384)):
-        parts = split_held_out(
-            many_sim, many_real, steps=steps, pixels=pixels, log_interval_steps=10, verifier_count=0
-        )
-        judged = len(parts.candidate_steps) * sum(
-            s.width * s.height for s in parts.sim_held_out.samples
-        )
-        assert judged <= 0.5 * steps * pixels or (
-            len(parts.candidate_steps),
-            len(parts.sim_held_out.samples),
-        ) == (2, 10)
-        assert len(parts.candidate_steps) <= 8
-        assert parts.candidate_steps[-1] == steps
-        assert all(step % 10 == 0 for step in parts.candidate_steps[:-1])
-
-
-def test_judges_leave_time_for_fewer_candidates(many_sim, many_real):
-    flags = PLENTY | {"pixels": 250}
-    counts = [
-        len(
-            split_held_out(
-                many_sim, many_real, **flags | {"verifier_count": judges}
-            ).candidate_steps
-        )
-        for judges in (0, 1, 2)
-    ]
-    assert counts == [6, 2, 2]
+        split = split_held_out(sim, real, steps)
+        assert split.reason == reason
+        assert (split.sim, split.real) == (sim, real)
+        held_out = split.sim_held_out.samples, split.real_held_out.samples
+        assert {*held_out, split.candidate_steps} == {()}
 
 
 @pytest.mark.parametrize(
-    ("pixels", "renders", "candidates"), [(4096, 20, 8), (120, 15, 2), (8, 10, 2)]
+    ("steps", "expected"), [(199, ()), (205, (100, 205)), (1000, (200, 400, 600, 800, 1000))]
 )
-def test_of_large_pictures_fewer_are_kept_before_none_is(
-    many_sim, many_real, pixels, renders, candidates
-):
-    hundred = tuple(
-        replace(many_sim.samples[i % 40], name=str(i), digest=f"{i}", scene_index=i)
-        for i in range(100)
-    )
-    sim = replace(many_sim, samples=hundred)
-    parts = split_held_out(sim, many_real, **PLENTY | {"pixels": pixels})
-    assert (len(parts.sim_held_out.samples), len(parts.candidate_steps)) == (renders, candidates)
+def test_evaluations_are_evenly_spaced_up_to_the_last_step(steps, expected):
+    assert schedule_evaluations(steps, 5, 100) == expected
 
 
 def test_the_certificate_comes_first_and_then_the_distance():
     early, near, late = candidate(100, distance=3.0), candidate(200), candidate(300, distance=2.0)
-    broken = candidate(400, passed=9, faults=("10.0% rejected",), distance=0.1)
-    worse = candidate(500, passed=8, faults=("20.0% rejected",), distance=0.0)
+    broken = candidate(400, accepted=9, violations=("10.0% rejected",), distance=0.1)
+    worse = candidate(500, accepted=8, violations=("20.0% rejected",), distance=0.0)
     assert select_best([early, near, late, broken, worse]) is near
     assert select_best([worse, broken]) is broken
     same = replace(near, step=600)
     assert select_best([near, same]) is same  # of equals the one that was trained longer
 
 
-def test_a_selection_says_why(many_sim, many_real):
-    parts = split_held_out(many_sim, many_real, **PLENTY)
-    broken = candidate(300, passed=7, faults=("30.0% rejected",), distance=0.1)
-    found = build_selection(parts, [candidate(100, distance=2.0), candidate(200), broken], 4.0)
-    assert (found.step, found.render_count, found.capture_count, found.source_distance) == (
-        200,
-        10,
-        10,
-        4.0,
-    )
-    assert found.reason == (
+def test_a_selection_explains_itself(many_sim, many_real):
+    split = split_held_out(many_sim, many_real, 3000)
+    broken = candidate(300, accepted=7, violations=("30.0% rejected",), distance=0.1)
+    selection = build_selection(split, [candidate(100, distance=2.0), candidate(200), broken], 4.0)
+    assert (selection.step, selection.source_distance) == (200, 4.0)
+    assert (selection.render_count, selection.capture_count) == (10, 10)
+    assert selection.reason == (
         "2 of 3 candidates keep all limits; this one is nearest to the held-out real images"
     )
-    assert build_selection(parts, [broken], 4.0).reason == (
+    assert build_selection(split, [broken], 4.0).reason == (
         "none of 1 candidates keeps all limits; this one has the most accepted images, 7 of 10"
     )
 
 
-def test_a_folder_without_an_ending_is_told(tmp_path):
+def test_a_folder_without_an_outcome_is_refused(tmp_path):
     (tmp_path / "weights.json").write_text("{}")
     with pytest.raises(CheckpointError, match="not a card of a translator: selection"):
         read_training_outcome(tmp_path)
-
-
-def test_a_capture_goes_with_its_render(many_sim):
-    """Captures are the renders by other names, in the same order."""
-    captures = replace(
-        many_sim,
-        samples=tuple(
-            replace(s, name=f"{s.name}.jpg", digest=s.digest[::-1]) for s in many_sim.samples
-        ),
-    )
-    parts = split_held_out(many_sim, captures, **PLENTY, is_paired=True)
-    assert len(parts.sim_held_out.samples) == 10
-    assert names(parts.real_held_out) == {f"{name}.jpg" for name in names(parts.sim_held_out)}
-    assert [f"{s.name}.jpg" for s in parts.sim.samples] == [s.name for s in parts.real.samples]

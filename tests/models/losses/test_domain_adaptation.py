@@ -34,7 +34,7 @@ from sim2cam.models.losses.domain_adaptation import (
 )
 from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectionMaps, DetectorNetwork
 from sim2cam.models.network.targets import make_targets, stack_targets
-from sim2cam.models.training import training
+from sim2cam.models.training import task
 from sim2cam.models.training.config import AdaptationConfig, FineTuning, TrainConfig
 from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import WEIGHTS, read_metrics, train_detector
@@ -275,7 +275,7 @@ def test_covariances_come_nearer_in_a_small_task():
 def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
     make_dataset, tmp_path, monkeypatch, method
 ):
-    monkeypatch.setattr(training, "ADABN_CROPS", 4)
+    monkeypatch.setattr(task, "ADABN_CROPS", 4)
     labelled, parts = make_dataset("captures", seed=5), ((make_dataset("labelled"), 1.0),)
     bare = replace(
         labelled,
@@ -295,7 +295,7 @@ def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
     tensors = load_file(whole / "checkpoint.safetensors")
     stem = "backbone.stem.0.1.running_mean"
     kept = torch.equal(
-        detector.network.state_dict()[stem], tensors[f"average:{stem}"].half().float()
+        detector.network.state_dict()[stem], tensors[f"network average:{stem}"].half().float()
     )
     assert kept == (method != "adabn")
     assert detector.card.target_images.name == "captures"

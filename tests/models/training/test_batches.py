@@ -8,17 +8,17 @@ import torch
 from sim2cam.data.known_objects import read_object_geometries, stack_symmetry_rotations
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
+from sim2cam.learn.prefetch import prefetch, prefetch_in_processes
 from sim2cam.models.augment.crops import CropConfig
 from sim2cam.models.losses.detection import TargetTensors, heatmap_loss
 from sim2cam.models.network.detector import STRIDE_PX
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX
 from sim2cam.models.network.roi_crops import CLASSIFIER_CROP_PX, SURFACE_CROP_PX
 from sim2cam.models.training import batches as batches_module
-from sim2cam.models.training.batches import BatchMaker, TimedIterator
+from sim2cam.models.training.batches import BatchMaker, build_batch_maker
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import compute_dataset_shares
 from sim2cam.models.training.images import BOXES_ONLY, ImageCache, Tasks
-from sim2cam.models.training.training import build_batch_maker, prefetch_batches
 
 RULES = CropConfig(crop_px=64)
 CELLS = SURFACE_CROP_PX // SURFACE_STRIDE_PX
@@ -164,29 +164,18 @@ def test_plain_scenes_come_first_where_they_are_to(make_dataset):
     assert bright == [1.0, pytest.approx(0.5, abs=0.15), 0.0]
 
 
-def test_what_is_waited_for_is_told(monkeypatch):
-    now = iter([0.0, 2.0, 10.0, 11.0, 20.0, 20.5])
-    monkeypatch.setattr(batches_module.time, "perf_counter", lambda: next(now))
-    made = TimedIterator(iter("abc"))
-    assert [next(made), next(made)] == ["a", "b"]
-    assert made.pop_mean_wait_s() == 1.5
-    assert next(made) == "c"
-    assert made.pop_mean_wait_s() == 0.5
-
-
-def test_processes_beside_a_gpu_make_what_a_thread_makes(make_dataset):
+def test_processes_make_what_a_thread_makes(make_dataset):
     data = make_dataset("a", n=4)
     config = TrainConfig(batch=2, crop_px=64, steps=4, cache_bytes=2 * 160 * 128 * 3)
-    made = []
-    for name in ("cpu", "cuda"):  # nothing here touches the device
-        batches = build_batch_maker(((data, 1.0),), data.categories, BOXES_ONLY, config)
-        made.append(list(prefetch_batches(batches, None, config, range(1, 4), torch.device(name))))
-    for (one, _), (other, views) in zip(*made, strict=True):
+    maker = build_batch_maker(((data, 1.0),), data.categories, BOXES_ONLY, config)
+    in_thread = list(prefetch(maker.make, range(1, 4)))
+    maker.preload(2)
+    for one, other in zip(
+        in_thread, prefetch_in_processes(maker.make, range(1, 4), 2), strict=True
+    ):
         assert np.array_equal(one.rgb, other.rgb)
         for name, value in vars(one.targets).items():
             assert np.array_equal(value, getattr(other.targets, name)), name
-        assert other.crops == ()
-        assert views is None
 
 
 @pytest.mark.parametrize("origin", ["real", "pseudo-labelled"])

@@ -17,7 +17,8 @@ from sim2cam.models.training.batches import DetectorBatch
 from sim2cam.models.training.config import FineTuning, TrainConfig
 from sim2cam.models.training.fine_tuning import compute_lr_scale, copy_weights, load_initial_weights
 from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
-from sim2cam.models.training.training import _NativeRun, train_detector
+from sim2cam.models.training.task import NativeTask
+from sim2cam.models.training.training import train_detector
 
 TINY = TrainConfig(steps=4, batch=2, crop_px=64, seed=3, warmup_steps=2)
 FROZEN = FineTuning(residual=True)
@@ -173,15 +174,13 @@ def test_rates_fall_from_the_heads_to_the_stem():
 def test_the_first_step_moves_every_layer_as_far_as_its_rate(base, photos):
     # Adam's first step is the learning rate, whatever the gradient
     config = replace(TINY, warmup_steps=0, weight_decay=0.0, fine_tuning=FineTuning(0.5, 0.5))
-    run = _NativeRun(
-        make_training_setup(((photos, 1.0),), config, AuxiliaryData(initial_weights=base)),
-        torch.device("cpu"),
-    )
+    setup = make_training_setup(((photos, 1.0),), config, AuxiliaryData(initial_weights=base))
+    run = NativeTask(setup, setup.make_card(), torch.device("cpu"))
     before = {name: p.detach().clone() for name, p in run.network.named_parameters()}
     box, none = np.array([[10.0, 12, 40, 44]]), np.zeros((0, 4))
     rgb = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3)).astype(np.uint8)
     targets = stack_targets([make_targets(box, np.array([k]), none, (64, 64)) for k in (0, 1)])
-    run.train_step(DetectorBatch(rgb, targets), None)
+    run.train_step(0, (DetectorBatch(rgb, targets), None))
     for name, parameter in run.network.named_parameters():
         moved = float((parameter.detach() - before[name]).abs().max())
         assert moved == pytest.approx(

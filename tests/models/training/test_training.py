@@ -1,26 +1,17 @@
-import errno
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 
 from sim2cam.data.set_operations import use_amodal_boxes
 from sim2cam.errors import (
-    BackendError,
     CheckpointError,
     InputError,
-    OutputError,
-    Sim2CamError,
     UsageError,
 )
 from sim2cam.images import read_rgb
-from sim2cam.learn.checkpoint import save_checkpoint
-from sim2cam.learn.ema import ExponentialMovingAverage
 from sim2cam.metrics.detection import DetectionEvaluator
 from sim2cam.models.compat import BasicBlock, ResNet
 from sim2cam.models.inference.detector import (
@@ -29,14 +20,15 @@ from sim2cam.models.inference.detector import (
     detect_objects,
     load_detector,
 )
-from sim2cam.models.losses import detection
 from sim2cam.models.network.torchvision_models import list_torchvision_architectures
+from sim2cam.models.training import task
 from sim2cam.models.training.config import (
     OMITTED_WHEN_UNSET,
     AdaptationConfig,
     FineTuning,
     TrainConfig,
 )
+from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import read_metrics, train_detector
 
 TINY = TrainConfig(steps=6, batch=2, crop_px=64, seed=3, warmup_steps=2)
@@ -104,69 +96,71 @@ def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
         assert [one.score for one in found] == sorted((o.score for o in found), reverse=True)
 
 
-@pytest.mark.parametrize("killed_at", [2, 4])
-def test_resumed_training_is_bit_identical(make_dataset, tmp_path, killed_at):
+def assert_same_files(run, other):
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (run / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def test_resumed_training_is_bit_identical(make_dataset, tmp_path):
     parts = ((make_dataset("a"), 0.7), (make_dataset("b", seed=1, with_ids=False), 0.3))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train_detector(parts, TINY, whole, log_interval_steps=2)
+    interval = {"log_interval_steps": 2, "checkpoint_interval_s": 0}
     with pytest.raises(KilledError):
-        train_detector(
-            parts,
-            TINY,
-            broken,
-            log_interval_steps=2,
-            checkpoint_interval_s=0,
-            progress=kill_at(killed_at),
-        )
+        train_detector(parts, TINY, broken, progress=kill_at(4), **interval)
     assert not (broken / "weights.safetensors").exists()
     with (broken / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "ste')  # cut by the crash
     train_detector(parts, TINY, broken, resume=True, log_interval_steps=2)
-    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
-        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    assert_same_files(whole, broken)
     same = [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(whole)]
     assert same == [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(broken)]
     assert [line.step for line in same] == [2, 4, 6]
+    assert set(same[0].losses) == {"heatmap", "box", "category", "total"}
+    assert read_metrics(tmp_path / "elsewhere") == ()
 
 
-@pytest.mark.parametrize("interrupted_in", [1, 5])
-def test_interrupted_amid_a_step_it_goes_on_from_before_it(
-    make_dataset, tmp_path, monkeypatch, interrupted_in
+@pytest.fixture
+def plan_scores(monkeypatch):
+    """Plan the validation scores of the next training."""
+
+    def plan(*scores):
+        left = iter(scores)
+        monkeypatch.setattr(task, "compute_ap50", lambda *_: next(left))
+
+    return plan
+
+
+def test_early_stopping_keeps_the_best_weights_whenever_it_was_killed(
+    make_dataset, tmp_path, plan_scores
 ):
-    """While the weights are moved; records have a line every third step."""
-    monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
-    parts, flags = ((make_dataset(), 1.0),), {"log_interval_steps": 3}
+    parts, config = ((make_dataset(), 1.0),), replace(TINY, steps=8, patience=2)
+    data = AuxiliaryData(validation_set=make_dataset("validation", seed=1))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    train_detector(parts, TINY, whole, **flags)
-
-    def interrupt(average, network, step):
-        if step == interrupted_in:
-            raise KeyboardInterrupt
-        update(average, network, step)
-
-    update = ExponentialMovingAverage.update
-    with monkeypatch.context() as patch:
-        patch.setattr(ExponentialMovingAverage, "update", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            train_detector(parts, TINY, broken, **flags)
-    with safe_open(broken / "checkpoint.safetensors", framework="pt") as file:
-        assert json.loads(file.metadata()["state"])["step"] == interrupted_in
-    train_detector(parts, TINY, broken, resume=True, **flags)
-    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
-        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
-    same = [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(whole)]
-    assert same == [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(broken)]
-
-
-def test_killed_before_the_first_checkpoint_it_starts_again(make_dataset, tmp_path):
-    parts = ((make_dataset(), 1.0),)
-    train_detector(parts, TINY, tmp_path / "whole")
+    options = {"auxiliary_data": data, "log_interval_steps": 3}
+    plan_scores(0.1, 0.5, 0.3, 0.4)
+    card = train_detector(parts, config, whole, **options).card
+    assert card.evaluations == ((1, 0.1), (2, 0.5), (3, 0.3), (4, 0.4))
+    assert card.steps == 2
+    plan_scores(0.1, 0.5, 0.3)
     with pytest.raises(KilledError):
-        train_detector(parts, TINY, tmp_path / "run", log_interval_steps=2, progress=kill_at(2))
-    train_detector(parts, TINY, tmp_path / "run", resume=True, log_interval_steps=2)
-    assert [line.step for line in read_metrics(tmp_path / "run")] == [2, 4, 6]
-    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "run")]
-    assert weights[0] == weights[1]
+        train_detector(
+            parts, config, broken, checkpoint_interval_s=0, progress=kill_at(3), **options
+        )
+    plan_scores(0.4)
+    train_detector(parts, config, broken, resume=True, **options)
+    assert_same_files(whole, broken)
+
+
+@pytest.mark.parametrize("has_validation_set", [False, True])
+def test_patience_needs_a_validation_set(make_dataset, tmp_path, has_validation_set):
+    data = AuxiliaryData(validation_set=make_dataset("v", seed=1) if has_validation_set else None)
+    config = replace(TINY, steps=2, patience=9)
+    run = tmp_path / "run"
+    card = train_detector(((make_dataset(), 1.0),), config, run, auxiliary_data=data).card
+    assert [step for step, _ in card.evaluations] == ([1, 2] if has_validation_set else [])
+    assert all(0 <= score <= 1 for _, score in card.evaluations)
+    assert has_validation_set or card.steps == 2
 
 
 def test_seed_decides(make_dataset, tmp_path):
@@ -243,8 +237,7 @@ def test_poses_are_learned_and_resumed_beside_photos_without(write_bricks, tmp_p
             parts, POSED, broken, log_interval_steps=2, checkpoint_interval_s=0, progress=kill_at(2)
         )
     train_detector(parts, POSED, broken, resume=True, log_interval_steps=2)
-    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
-        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    assert_same_files(whole, broken)
     terms = {"heatmap", "box", "category", "surface_mask", "surface_coordinates", "total"}
     assert set(read_metrics(whole)[0].losses) == terms
     assert list(detector.card.objects) == ["brick", "slab"]
@@ -289,36 +282,6 @@ def test_another_training_is_not_resumed(make_dataset, tmp_path):
         train_detector(((data, 1.0),), replace(TINY, steps=2), run, resume=True)
 
 
-def test_a_training_is_not_overwritten(make_dataset, tmp_path):
-    parts, run = ((make_dataset(), 1.0),), tmp_path / "run"
-    train_detector(parts, replace(TINY, steps=1), run)
-    with pytest.raises(OutputError, match=r"contains a training. Continue with --resume"):
-        train_detector(parts, replace(TINY, steps=1), run)
-    (run / "checkpoint.safetensors").unlink()
-    before = (run / "weights.safetensors").read_bytes()
-    with pytest.raises(OutputError, match=r"contains a training. Continue with --resume"):
-        train_detector(parts, replace(TINY, steps=2), run)
-    assert (run / "weights.safetensors").read_bytes() == before
-
-
-def test_a_full_disk_is_told_and_survived(make_dataset, tmp_path, full_record):
-    parts, run = ((make_dataset(), 1.0),), tmp_path / "run"
-    config = replace(TINY, steps=2)
-    with full_record(), pytest.raises(OutputError, match=r"No space left on device.*--resume"):
-        train_detector(parts, config, run)
-    train_detector(parts, config, run, resume=True)
-    assert [line.step for line in read_metrics(run)] == [2]
-
-
-def test_changed_pixels_are_other_data(make_dataset, tmp_path):
-    data, run = make_dataset(), tmp_path / "run"
-    train_detector(((data, 1.0),), replace(TINY, steps=1), run)
-    image = data.samples[0].rgb
-    image.write_bytes(data.samples[1].rgb.read_bytes())
-    with pytest.raises(CheckpointError, match="digest"):
-        train_detector(((data, 1.0),), replace(TINY, steps=1), run, resume=True)
-
-
 def test_a_truncated_image_is_named(make_dataset, tmp_path):
     data = make_dataset(n=1)
     image = data.samples[0].rgb
@@ -327,66 +290,6 @@ def test_a_truncated_image_is_named(make_dataset, tmp_path):
         train_detector(((data, 1.0),), TINY, tmp_path / "run")
     assert caught.value.path == image
     assert not (tmp_path / "run" / "weights.safetensors").exists()
-
-
-def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_path, monkeypatch):
-    data = make_dataset()
-    parts, config = ((data, 1.0),), replace(TINY, cache_bytes=0)
-    train_detector(parts, config, tmp_path / "whole", log_interval_steps=2)
-    run, whole = tmp_path / "run", {s.rgb: s.rgb.read_bytes() for s in data.samples}
-
-    def cut_files(line):
-        if line.step == 2:
-            for path, content in whole.items():
-                path.write_bytes(content[: len(content) // 2])
-
-    with pytest.raises(InputError, match="damaged image") as broken:
-        train_detector(
-            parts, config, run, log_interval_steps=2, checkpoint_interval_s=0, progress=cut_files
-        )
-    assert broken.value.path in whole
-    for path, content in whole.items():
-        path.write_bytes(content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("sim2cam.learn.checkpoint.save_checkpoint", full_disk)
-        with pytest.raises(OutputError, match="No space left on device"):
-            train_detector(
-                parts, config, run, resume=True, log_interval_steps=2, checkpoint_interval_s=0
-            )
-    with monkeypatch.context() as patch:
-        patch.setattr("sim2cam.models.training.training.detector_losses", out_of_memory)
-        with pytest.raises(
-            BackendError, match=r"GPU memory is full\. If other processes use it, free it"
-        ):
-            train_detector(parts, config, run, resume=True)
-    train_detector(parts, config, run, resume=True, log_interval_steps=2)
-    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (run / name).read_bytes(), name
-
-
-def full_disk(path, checkpoint):
-    """A checkpoint of which the disk takes only the beginning."""
-
-    def cut(file, content):
-        with file.open("wb") as opened:
-            opened.write(content[:40])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "write_bytes", cut)
-        save_checkpoint(path, checkpoint)
-
-
-def out_of_memory(*_given):
-    raise torch.OutOfMemoryError
-
-
-def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
-    monkeypatch.setitem(detection.LOSS_WEIGHTS, "heatmap", float("nan"))
-    with pytest.raises(Sim2CamError, match=r"not finite at step 1 .* Lower learning_rate"):
-        train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", log_interval_steps=2)
-    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
 @pytest.mark.parametrize(
@@ -458,16 +361,6 @@ def test_impossible_settings_of_few_labels_and_captures(kind, values, message):
     with pytest.raises(UsageError) as caught:
         kind(**values)
     assert str(caught.value) == message
-
-
-def test_metrics_are_lines_of_json(make_dataset, tmp_path):
-    train_detector(
-        ((make_dataset(), 1.0),), replace(TINY, steps=3), tmp_path / "run", log_interval_steps=2
-    )
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [2, 3]
-    assert set(json.loads(lines[0])["losses"]) == {"heatmap", "box", "category", "total"}
-    assert read_metrics(tmp_path / "elsewhere") == ()
 
 
 def test_files_of_trainings_that_use_nothing_later_do_not_name_it(make_dataset, tmp_path):
