@@ -82,10 +82,6 @@ class Block(ObjectKind):
             return (LabelClass("cube", label_class.categories, symmetry.CUBE, symmetry.CUBE),)
         return (label_class,)
 
-    def get_category(self, pose: object) -> str:
-        """Return the category."""
-        return self.category
-
     def build_mesh(self) -> Mesh:
         """Return the mesh; its parts are the sides (-x, +x, -y, ...)."""
         return build_rounded_box(self.size_m, self.rounding)

@@ -104,10 +104,6 @@ class Bolt(ObjectKind):
             factors.category,
         )
 
-    def get_category(self, pose: object) -> str:
-        """Return the category."""
-        return self.category
-
     @property
     def size_m(self) -> Vec3:
         """Sides of the bounding box."""

@@ -97,10 +97,6 @@ class Carton(ObjectKind):
         label = instance.groups["label"].to_label(factors.category, instance.images)
         return cls(size, label, factors.category)
 
-    def get_category(self, pose: object) -> str:
-        """Return the category."""
-        return self.category
-
     def get_keypoints(self) -> dict[str, Vec3]:
         """Return the centres of the sides."""
         return make_side_keypoints(self.size_m)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim2cam.geometry.poses import Quaternion, quaternion
+from sim2cam.geometry.poses import Pose, Quaternion, quaternion
 from sim2cam.objects.solid import Solid
 from sim2cam.scene.image_facts import TextureImageInfo
 from sim2cam.scene.material import Color, Material
@@ -226,6 +226,10 @@ class ObjectKind(Solid):
         Raises:
             ValueError: With the name of the factor, a colon, and what to do.
         """
+
+    def get_category(self, pose: Pose) -> str:
+        """Return the field ``category``, if there is one, or else the kind."""
+        return str(getattr(self, "category", self.kind))
 
     def get_symmetries(self) -> Symmetries:
         """Return the symmetries of shape and marks."""

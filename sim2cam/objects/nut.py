@@ -90,10 +90,6 @@ class Nut(ObjectKind):
             factors.category,
         )
 
-    def get_category(self, pose: object) -> str:
-        """Return the category."""
-        return self.category
-
     @property
     def size_m(self) -> Vec3:
         """Sides of the bounding box."""

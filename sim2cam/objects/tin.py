@@ -98,10 +98,6 @@ class Tin(ObjectKind):
         height_m = 2 * factors.radius_m * factors.height
         return cls(factors.radius_m, height_m, label, factors.category)
 
-    def get_category(self, pose: object) -> str:
-        """Return the category."""
-        return self.category
-
     @property
     def size_m(self) -> Vec3:
         """Sides of the bounding box."""
