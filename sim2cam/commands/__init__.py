@@ -3,14 +3,16 @@
 from sim2cam.commands.ablate import Ablate
 from sim2cam.commands.adapt import AdaptApply, AdaptTrain
 from sim2cam.commands.assets import Assets, New
-from sim2cam.commands.bench import Bench, Compare
+from sim2cam.commands.bench import Bench
 from sim2cam.commands.calibrate import Calibrate, Drift
+from sim2cam.commands.compare import Compare
 from sim2cam.commands.data import Check, Inspect, Render
 from sim2cam.commands.demo import Demo
 from sim2cam.commands.domain import DomainFit, DomainShow
 from sim2cam.commands.export import Catalog, Export
 from sim2cam.commands.fetch import Fetch
-from sim2cam.commands.predict import Predict, PseudoLabel
+from sim2cam.commands.predict import Predict
+from sim2cam.commands.pseudo_label import PseudoLabel
 from sim2cam.commands.results import make_function
 from sim2cam.commands.scenes import ScenesAdd, ScenesRun
 from sim2cam.commands.show import Doctor, Report

@@ -89,10 +89,7 @@ class AdaptTrain:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(
-        self,
-        recipe: Recipe | None = None,
-        sim: Dataset | None = None,
-        real: Dataset | None = None,
+        self, recipe: Recipe | None = None, sim: Dataset | None = None, real: Dataset | None = None
     ) -> AdaptTrainResult:
         """Train a translator, or fit a transfer; values in memory replace files if given."""
         from sim2cam.adapt.training.data_warnings import find_data_warnings
@@ -172,10 +169,7 @@ class AdaptTrain:
                 )
 
     def _load_perception(
-        self,
-        training: TranslationConfig,
-        verifiers: Sequence[tuple[str, Path]],
-        renders: Dataset,
+        self, training: TranslationConfig, verifiers: Sequence[tuple[str, Path]], renders: Dataset
     ) -> PerceptionModel | None:
         """Load the detector of the perceptual loss; None if there is none or its AP50 is too low."""
         from sim2cam.adapt.translator.config import TranslatorConfig
@@ -333,11 +327,7 @@ class AdaptApplyResult(Result):
 
 
 def _check_fitted_method(
-    method: str,
-    selection_flags: Sequence[str],
-    overrides: Mapping[str, int],
-    *,
-    tensorboard: bool,
+    method: str, selection_flags: Sequence[str], overrides: Mapping[str, int], *, tensorboard: bool
 ) -> None:
     """Raise UsageError for flags that do not apply to transfers without a network."""
     for flag in overrides:

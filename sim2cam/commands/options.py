@@ -27,8 +27,7 @@ Overwrite = Annotated[bool, tyro.conf.arg(help="Replace existing files.")]
 Split = Annotated[
     str | None,
     tyro.conf.arg(
-        metavar="NAME[,NAME]",
-        help="Splits to read: train, val, test, or their original names.",
+        metavar="NAME[,NAME]", help="Splits to read: train, val, test, or their original names."
     ),
 ]
 

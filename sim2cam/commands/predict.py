@@ -1,4 +1,4 @@
-"""Commands ``predict`` and ``pseudo-label``: detections and pseudo-labels of images."""
+"""Command ``predict``: detections in images, videos and camera streams."""
 
 from __future__ import annotations
 
@@ -197,94 +197,6 @@ class PredictResult(Result):
         )
 
 
-@dataclass(frozen=True)
-class PseudoLabelResult(Result):
-    """Pseudo-labelled images.
-
-    Attributes:
-        labels: COCO file.
-        images: Number of images.
-        confident, uncertain: Numbers of labels and of crowd regions.
-    """
-
-    labels: Path
-    images: int
-    confident: int
-    uncertain: int
-
-    def summary(self) -> str:
-        """Return the file and the counts."""
-        counts = f"{self.confident} labels, {self.uncertain} uncertain"
-        return f"{self.labels}: {self.images} images, {counts}"
-
-
-@dataclass(frozen=True)
-class PseudoLabel:
-    """Pseudo-label real images with a detector, for self-training or manual correction.
-
-    Self-training: train --data RENDERS OUT/train.json --from WEIGHTS. Uncertain detections become crowd
-    regions, which training ignores. Areas without labels are not used as negatives.
-    """
-
-    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
-    """Detector: file or shipped name."""
-    captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
-    """Folder of photos, video, or dataset whose labels are ignored."""
-    out: Path
-    """Output folder: train.json (COCO) and the images."""
-    min_score: float = 0.5
-    """Minimum score of a pseudo-label, 0.1 to 1."""
-    split: Split = None
-    limit: int | None = None
-    """Label at most this many images."""
-    overwrite: Overwrite = False
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    workers: int = os.cpu_count() or 1
-    """Number of CPU threads."""
-    output: OutputOptions = field(default_factory=OutputOptions)
-
-    def run(self) -> PseudoLabelResult:
-        """Predict and write the pseudo-labels."""
-        from sim2cam.data.formats.export import check_output_folder, export_dataset
-        from sim2cam.data.real_images import check_images_readable, read_real_images
-        from sim2cam.data.splits import STYLE
-        from sim2cam.learn.device import use_threads
-        from sim2cam.models.inference.detector import load_detector
-        from sim2cam.models.training.pseudo_labels import MIN_IGNORE_SCORE, pseudo_label
-        from sim2cam.pipeline.verifiers import resolve_weights
-
-        check_numbers(workers=self.workers, limit=self.limit)
-        if not MIN_IGNORE_SCORE <= self.min_score <= 1:
-            raise UsageError(f"--min-score must be {MIN_IGNORE_SCORE} to 1, not {self.min_score}")
-        check_output_folder(self.out, overwrite=self.overwrite)
-        use_threads(self.workers)
-        detector = load_detector(resolve_weights(self.weights), device=self.device)
-        if detector.card.score_calibration is None:
-            self.output.make_console().info(
-                f"warning: confidences of {self.weights} are not calibrated, so labels may be wrong. Tune it "
-                "on at least 19 labelled images, train it with --held-out, or raise --min-score."
-            )
-        captures = read_real_images(
-            self.captures.resolve(), skip_invalid=True, split=self.split, roles=STYLE
-        ).take(self.limit)
-        check_images_readable(captures)
-        progress = self.output.make_console().start_progress("labelling")
-        labelled = pseudo_label(detector, captures, min_score=self.min_score, progress=progress)
-        export_dataset({"train": labelled}, self.out, "coco", None, overwrite=self.overwrite)
-        labels = [label for sample in labelled.samples for label in sample.objects or ()]
-        uncertain = sum(label.is_crowd for label in labels)
-        confident = len(labels) - uncertain
-        if not confident:
-            self.output.make_console().info(
-                f"warning: {self.weights} detects no object with confidence, so these images cannot be "
-                "trained on alone. Lower --min-score, or use other weights."
-            )
-        return PseudoLabelResult(
-            self.out / "train.json", len(labelled.samples), confident, uncertain
-        )
-
-
 def _describe_detections(
     detector: AnyDetector,
     prediction: Prediction,
@@ -404,14 +316,12 @@ def _read_intrinsics(camera: Path) -> Intrinsics:
         first, *others = read_cameras(camera)
         if others:
             raise InputError(
-                camera,
-                f"contains {1 + len(others)} cameras. Give a file with one camera.",
+                camera, f"contains {1 + len(others)} cameras. Give a file with one camera."
             )
         return first
     fit = read_camera(camera)
     if fit.lens is None:
         raise InputError(
-            camera,
-            "has no lens: no board was detected. Calibrate with photos of a chessboard.",
+            camera, "has no lens: no board was detected. Calibrate with photos of a chessboard."
         )
     return Intrinsics("", fit.width, fit.height, fit.lens.to_lens())

@@ -145,6 +145,14 @@ def test_importing_loads_no_heavy_library():
     assert done.stdout == "[]\n"
 
 
+def test_adapt_is_a_package_and_a_function():
+    code = (
+        "import sim2cam; first = sim2cam.adapt; import sim2cam.adapt.card as card\n"
+        "assert callable(first) and callable(sim2cam.adapt) and card.compute_sample_digest"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_16_bit_files_read_as_their_arrays_do(tmp_path):
     path = tmp_path / "deep.png"
     path.write_bytes(encode_png(DEEP))
