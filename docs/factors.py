@@ -20,7 +20,7 @@ from sim2cam.objects.kind import (
     list_kinds,
 )
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.factor_groups import PER_VIEW_GROUPS, REQUIRED_GROUPS, SINGLETON_GROUPS
+from sim2cam.randomize.factors import PER_VIEW_GROUPS, REQUIRED_GROUPS, SINGLETON_GROUPS
 from sim2cam.scene.parameters import Parameter, list_parameters
 
 PAGE = Path(__file__).with_name("factors.md")

@@ -17,7 +17,7 @@ from sim2cam.objects.sheet import Sheet
 from sim2cam.objects.solid import ORIGIN, Solid
 from sim2cam.randomize.curves import make_cable, make_hand
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.factor_groups import (
+from sim2cam.randomize.factors import (
     CableFactors,
     DistractorFactors,
     FileObjectFactors,

@@ -11,7 +11,7 @@ from scipy.interpolate import CubicSpline
 
 from sim2cam.geometry.poses import vec3
 from sim2cam.objects.tubes import Strand, Tubes
-from sim2cam.randomize.factor_groups import CableFactors, HandFactors
+from sim2cam.randomize.factors import CableFactors, HandFactors
 
 Floats = NDArray[np.float64]
 

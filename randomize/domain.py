@@ -17,7 +17,7 @@ from pydantic_core import InitErrorDetails, core_schema
 from sim2cam.errors import suggest_name
 from sim2cam.objects.kind import ObjectKind, list_kinds
 from sim2cam.randomize.distributions import Distribution
-from sim2cam.randomize.factor_groups import (
+from sim2cam.randomize.factors import (
     MAX_INSTANCES,
     REPEATED_GROUPS,
     REQUIRED_GROUPS,
@@ -56,7 +56,7 @@ class Domain:
     """Distributions of all factors.
 
     Attributes:
-        groups: Groups by name. ``layout``, ``table`` and others of ``factor_groups`` describe the scene. Each kind of
+        groups: Groups by name. ``layout``, ``table`` and others of ``factors`` describe the scene. Each kind of
             object has a group of its own, with its further groups and its surface: ``die``, ``die_color``,
             ``die_surface``.
         kinds: Kind of the object groups that are not named after it.

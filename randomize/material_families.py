@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from sim2cam.randomize.distributions import Constant, Distribution, Given
 from sim2cam.randomize.domain import Domain, FactorGroup
-from sim2cam.randomize.factor_groups import SINGLETON_GROUPS
+from sim2cam.randomize.factors import SINGLETON_GROUPS
 from sim2cam.randomize.references import compute_extremes
 
 OWN_MATERIAL = "own"

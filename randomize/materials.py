@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim2cam.randomize.factor_groups import SurfaceFactors
+from sim2cam.randomize.factors import SurfaceFactors
 from sim2cam.randomize.sampling import FactorValues
 from sim2cam.scene.image_facts import NO_IMAGE, TextureImageInfo
 from sim2cam.scene.material import Color, Material, Texture, Wear, hsv_to_linear

@@ -15,7 +15,7 @@ from sim2cam.randomize.distributions import (
     iterate_parts,
 )
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.factor_groups import SINGLETON_GROUPS
+from sim2cam.randomize.factors import SINGLETON_GROUPS
 
 
 def check_references(domain: Domain) -> None:

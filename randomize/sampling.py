@@ -11,7 +11,7 @@ from sim2cam.errors import UsageError
 from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
 from sim2cam.randomize.distributions import Distribution
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.factor_groups import PER_VIEW_GROUPS, SINGLETON_GROUPS
+from sim2cam.randomize.factors import PER_VIEW_GROUPS, SINGLETON_GROUPS
 from sim2cam.randomize.references import check_path, compute_extremes
 from sim2cam.randomize.sampling_context import SamplingContext, Value
 from sim2cam.scene.image_facts import TextureImageInfo

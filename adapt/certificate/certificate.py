@@ -24,11 +24,11 @@ from sim2cam.adapt.certificate.detector_agreement import (
     Verifier,
     compare_detections,
 )
+from sim2cam.adapt.certificate.displacement import match_objects, measure_image_correlation
 from sim2cam.adapt.certificate.edges import measure_edge_recalls
 from sim2cam.adapt.certificate.flicker import PreviousFrame, measure_warping_error
 from sim2cam.adapt.certificate.image_pair import ImagePair
 from sim2cam.adapt.certificate.limits import CertificateLimits
-from sim2cam.adapt.certificate.structure import match_objects, measure_image_correlation
 from sim2cam.data.parsing import format_validation_error
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box

@@ -8,8 +8,8 @@ from pathlib import PurePath
 
 import numpy as np
 
+from sim2cam.adapt.certificate.displacement import TemplateMatch, match_objects
 from sim2cam.adapt.certificate.image_pair import ImagePair, ObjectRegion
-from sim2cam.adapt.certificate.structure import TemplateMatch, match_objects
 from sim2cam.adapt.translator.patches import TILE_PX, TileMask
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError

@@ -1,4 +1,4 @@
-"""Dice: rounded cubes with pips, labelled by the upper face."""
+"""Six-sided dice: rounded cubes with pips, labelled by the upper face. Other dice are kinds of their own."""
 
 from __future__ import annotations
 

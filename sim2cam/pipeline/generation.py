@@ -36,7 +36,7 @@ from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_records import check_scenes, read_settled_scene
 from sim2cam.pipeline.scene_sampling import Instant, SettledScene, check_change, simulate_scene
 from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
-from sim2cam.randomize.limits import list_label_classes
+from sim2cam.randomize.domain_checks import list_label_classes
 from sim2cam.render.frame import Frame
 from sim2cam.render.labels.ground_truth import (
     FLOW_CHANNELS,

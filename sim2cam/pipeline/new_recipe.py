@@ -13,7 +13,7 @@ import numpy as np
 from sim2cam.assets.importer import ImportedAsset
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError
-from sim2cam.randomize.limits import get_bounds
+from sim2cam.randomize.domain_checks import get_bounds
 from sim2cam.scene.asset_facts import AssetInfo
 
 _LONGER_SIDE_PX = 640

@@ -13,7 +13,7 @@ from sim2cam.errors import SceneError, UsageError
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.requirements import Requirement, collect_camera_labels, measure_scene
 from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
-from sim2cam.randomize.limits import check_settings
+from sim2cam.randomize.domain_checks import check_settings
 from sim2cam.randomize.references import check_path
 from sim2cam.randomize.sampling import (
     FactorValues,

@@ -5,7 +5,7 @@ from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Pose
 from sim2cam.objects.domino import Domino
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.limits import list_label_classes
+from sim2cam.randomize.domain_checks import list_label_classes
 from sim2cam.scene.material import Texture
 from sim2cam.scene.symmetry import HALF_TURN, NO_SYMMETRIES
 

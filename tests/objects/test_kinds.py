@@ -12,7 +12,7 @@ from sim2cam.geometry.boxes import compute_box_corners
 from sim2cam.objects.kind import ObjectKind, list_kinds
 from sim2cam.objects.primitives import Ground
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.limits import list_label_classes
+from sim2cam.randomize.domain_checks import list_label_classes
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.scene.scene import Scene

@@ -17,7 +17,7 @@ from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.domain_checks import check_domain
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.physics.inertia import compute_inertial_frame

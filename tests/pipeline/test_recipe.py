@@ -5,7 +5,7 @@ import pytest
 
 from sim2cam.errors import RecipeError, UsageError
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
-from sim2cam.randomize.limits import check_settings
+from sim2cam.randomize.domain_checks import check_settings
 from sim2cam.randomize.references import compute_extremes
 from sim2cam.randomize.sampling import sample_factors
 

@@ -12,7 +12,7 @@ from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Choice, Constant
-from sim2cam.randomize.limits import RecipeNames, check_domain
+from sim2cam.randomize.domain_checks import RecipeNames, check_domain
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 

@@ -4,13 +4,13 @@ import pytest
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Constant, Integers, LogUniform, Normal, Uniform
+from sim2cam.randomize.domain_checks import RecipeNames, check_domain
 from sim2cam.randomize.domain_ranges import (
     DEFAULT_FACTORS,
     FactorRange,
     collect_values,
     find_ranges,
 )
-from sim2cam.randomize.limits import RecipeNames, check_domain
 
 DICE = load_recipe("dice").domain
 KINDS = [

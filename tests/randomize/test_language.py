@@ -30,8 +30,8 @@ from sim2cam.randomize.distributions import (
     Sum,
     Uniform,
 )
-from sim2cam.randomize.factor_groups import SCENE_GROUPS
-from sim2cam.randomize.limits import RecipeNames, check_domain
+from sim2cam.randomize.domain_checks import RecipeNames, check_domain
+from sim2cam.randomize.factors import SCENE_GROUPS
 from sim2cam.randomize.sampling import sample_distribution, sample_factors
 from sim2cam.randomize.sampling_context import SamplingContext, compute_stratum
 from sim2cam.seeds import derive_rng

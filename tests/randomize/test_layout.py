@@ -11,7 +11,7 @@ from sim2cam.objects.block import Block
 from sim2cam.objects.primitives import Cylinder, Sphere
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant
-from sim2cam.randomize.limits import (
+from sim2cam.randomize.domain_checks import (
     RecipeNames,
     check_domain,
     check_settings,

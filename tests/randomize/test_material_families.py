@@ -5,8 +5,8 @@ import pytest
 from sim2cam.errors import RecipeError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Uniform
-from sim2cam.randomize.factor_groups import SurfaceFactors
-from sim2cam.randomize.limits import RecipeNames, check_domain
+from sim2cam.randomize.domain_checks import RecipeNames, check_domain
+from sim2cam.randomize.factors import SurfaceFactors
 from sim2cam.randomize.material_families import OWN_MATERIAL, expand_families, load_families
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene

@@ -8,7 +8,7 @@ import pytest
 from sim2cam.errors import RecipeError
 from sim2cam.objects.card import Card
 from sim2cam.pipeline.recipe import Recipe, load_recipe
-from sim2cam.randomize.limits import list_label_classes
+from sim2cam.randomize.domain_checks import list_label_classes
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.scene import shape
 

@@ -9,7 +9,7 @@ import pytest
 from sim2cam.errors import RecipeError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.limits import RecipeNames, check_domain
+from sim2cam.randomize.domain_checks import RecipeNames, check_domain
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.scene.scene import Scene

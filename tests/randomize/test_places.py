@@ -9,8 +9,8 @@ import pytest
 from sim2cam.geometry.poses import Pose
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Each, Shared, Uniform
+from sim2cam.randomize.domain_checks import RecipeNames, check_domain
 from sim2cam.randomize.layout import BOARD_THICKNESS_M
-from sim2cam.randomize.limits import RecipeNames, check_domain
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.scene.articulation import Articulation, Joint

@@ -6,7 +6,7 @@ from sim2cam.errors import UsageError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant, Uniform
-from sim2cam.randomize.factor_groups import PER_VIEW_GROUPS, SINGLETON_GROUPS
+from sim2cam.randomize.factors import PER_VIEW_GROUPS, SINGLETON_GROUPS
 from sim2cam.randomize.sampling import (
     check_instances,
     sample_factors,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam.data.formats.coco.file import limit_nesting, read_coco_file
+from sim2cam.data.formats.coco.annotation_file import limit_nesting, read_coco_file
 from sim2cam.data.formats.coco.photos import CocoImage, find_coco_images
 from sim2cam.data.formats.coco.shapes import parse_keypoints, parse_segmentation
 from sim2cam.data.formats.photos import detect_stored_pixel_labels

@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from sim2cam import images
-from sim2cam.data.formats.coco.file import ImageEntry
+from sim2cam.data.formats.coco.annotation_file import ImageEntry
 from sim2cam.data.formats.photos import OrientedImage, read_oriented_image
 from sim2cam.data.parsing import find_name_problem, is_file, is_inside_folder
 from sim2cam.errors import InputError, RepairWarning

@@ -1,4 +1,7 @@
-"""COCO reader: labels are of the upright pixels, as ``sim2cam.images`` returns them."""
+"""COCO reader: datasets from the files that ``annotation_file`` parses.
+
+Labels are of the upright pixels, as ``sim2cam.images`` returns them.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from pathlib import Path
 from typing import Any, TypeGuard, get_args
 
 from sim2cam import images
-from sim2cam.data.formats.coco.boxes import XYXY_MESSAGE, are_xyxy
-from sim2cam.data.formats.coco.file import (
+from sim2cam.data.formats.coco.annotation_file import (
     Annotation,
     CocoFile,
     limit_nesting,
     parse_tables,
     read_coco_file,
 )
+from sim2cam.data.formats.coco.boxes import XYXY_MESSAGE, are_xyxy
 from sim2cam.data.formats.coco.photos import CocoImage, find_coco_images, read_coco_image_entry
 from sim2cam.data.formats.coco.shapes import parse_keypoints, parse_segmentation
 from sim2cam.data.formats.photos import detect_stored_pixel_labels

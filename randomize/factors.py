@@ -1,4 +1,4 @@
-"""Factor groups of a scene besides those of object kinds: the values that are sampled, with ranges and documentation.
+"""Factors of scene, light and camera, with their ranges; those of objects are in ``sim2cam.objects``.
 
 Each group is a frozen dataclass whose fields are factors. Groups of the camera are the dataclasses of ``sim2cam.scene``
 themselves.

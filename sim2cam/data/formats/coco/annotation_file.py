@@ -1,4 +1,4 @@
-"""Parsing and validation of COCO files."""
+"""Reading and validation of COCO annotation files."""
 
 from __future__ import annotations
 

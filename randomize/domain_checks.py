@@ -1,4 +1,4 @@
-"""Allowed values of the factors of a domain, and contradictions between factors."""
+"""Checks of a domain: values out of the ranges that the factors declare, and contradictions between factors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim2cam.errors import UsageError, suggest_name
 from sim2cam.objects.kind import LabelClass, ObjectKind, PossibleValues
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.factor_groups import SCENE_GROUPS
+from sim2cam.randomize.factors import SCENE_GROUPS
 from sim2cam.randomize.material_families import OWN_MATERIAL, TRANSPARENT_FAMILIES, load_families
 from sim2cam.randomize.materials import FINISH_FACTORS
 from sim2cam.randomize.references import check_cases, check_path, check_references, compute_extremes

@@ -2,8 +2,8 @@ import cv2
 import numpy as np
 import pytest
 
+from sim2cam.adapt.certificate.displacement import match_objects, measure_image_correlation
 from sim2cam.adapt.certificate.image_pair import ImagePair
-from sim2cam.adapt.certificate.structure import match_objects, measure_image_correlation
 from sim2cam.images import decode_image, encode_jpeg
 
 
