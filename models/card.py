@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from sim2cam import __version__
 from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.data.parsing import find_category_problem
 from sim2cam.errors import CheckpointError, UsageError, suggest_name
@@ -25,6 +24,7 @@ from sim2cam.models.training.config import (
     compute_trained_input_scale,
 )
 from sim2cam.models.training.datasets import DatasetRecord
+from sim2cam.version import __version__
 
 _MAX_ENLARGEMENT = 32
 """Largest allowed scale of images or boxes in a card."""

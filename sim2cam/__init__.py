@@ -8,6 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from sim2cam.version import __version__
+
 if TYPE_CHECKING:
     from sim2cam import commands
     from sim2cam.api.dataset import Dataset
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from sim2cam.api.model import Model, PredictionResult, load
     from sim2cam.api.recipe import Recipe, Scene
     from sim2cam.api.training import adapt, train
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Dataset",

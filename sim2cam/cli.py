@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from sim2cam import __version__
 from sim2cam.commands.ablate import Ablate
 from sim2cam.commands.adapt import AdaptApply, AdaptTrain
 from sim2cam.commands.assets import Assets, New
@@ -39,6 +38,7 @@ from sim2cam.commands.train import Train
 from sim2cam.commands.tune import Tune
 from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError
 from sim2cam.learn.launch import get_world_size, is_main_process
+from sim2cam.version import __version__
 
 _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]

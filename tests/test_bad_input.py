@@ -221,7 +221,8 @@ BAD = {
     "impossible translation": (recipe("[adapt.translator]\nlearning_rate_generator = 0"), read_recipe,
         "/mine.toml: 'adapt.translator': learning_rate_generator must be above 0, not 0.0."),
     "categories without a face": (recipe('categories = ["1", "2", "3", "4", "5"]'), read_recipe,
-        "/mine.toml: categories lack 6, the upper faces of a die."),
+        "/mine.toml: categories must contain 6, because an object of 'domain.die' can show it. Add the names, "
+        "change its factors, or set 'domain.die.category'."),
     "no TOML": (recipe("x ="), read_recipe,
         "/mine.toml: not TOML: Invalid value (at line 2, column 4)."),
     "no recipe": (lambda folder: folder / "none.toml", read_recipe,

@@ -6,15 +6,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 KNOWN = {
-    # the lazy exports of `sim2cam` are imported for annotations, and model cards read its version
-    frozenset(
-        f"sim2cam{name}"
-        for name in (
-            "", ".api.model", ".models.card", ".models.inference.detector",
-            ".models.inference.differentiable", ".models.inference.poses",
-            ".models.inference.torchvision_detector", ".models.training.tuning", ".pipeline.verifiers",
-        )
-    ),
     # settings of a training check themselves against torchvision's models, when they are made
     frozenset(
         f"sim2cam.models.{name}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sim2cam import __version__
 from sim2cam.adapt.card import ImageSetRecord
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome
+from sim2cam.version import __version__
 
 REFERENCE_KIND: Final = "sim2cam reference translator"
 

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sim2cam import __version__
 from sim2cam.adapt.card import ImageSetRecord
 from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome
 from sim2cam.adapt.translator.buffers import BUFFER_CHANNELS, is_buffer
@@ -15,6 +14,7 @@ from sim2cam.adapt.translator.pairs import PairsRecord
 from sim2cam.adapt.translator.perceptual_consistency import PerceptionRecord
 from sim2cam.errors import CheckpointError, suggest_name
 from sim2cam.learn.weight_file import parse_card
+from sim2cam.version import __version__
 
 
 @dataclass(frozen=True)

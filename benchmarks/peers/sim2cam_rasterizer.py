@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from peers import measure
-from sim2cam import __version__
 from sim2cam.render.gbuffer import Channel
 from sim2cam.render.optics.views import build_optics
 from sim2cam.render.renderer import get_renderer
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
 from sim2cam.surfaces.textures import encode_srgb
+from sim2cam.version import __version__
 
 RGB_DEPTH: frozenset[Channel] = frozenset({"radiance", "depth_m"})
 OUTPUTS: dict[str, frozenset[Channel]] = {

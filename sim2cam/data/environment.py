@@ -31,7 +31,7 @@ def collect_environment(renderer: str | None, workers: int) -> dict[str, Any]:
 
     Absolute paths are reduced to their last part, because datasets and results are published.
     """
-    from sim2cam import __version__
+    from sim2cam.version import __version__
 
     return {
         "sim2cam": __version__,

@@ -117,8 +117,9 @@ def test_recipes_come_from_names_files_and_tables(recipe, tmp_path, monkeypatch)
         assert (own.values.render.width, own.name) == (64, "dice")
         assert own.replace(render={"height": 32}).values.render.width == 64
     warm = recipe.replace(domain={"light": {"warmth": 0.5}})
-    assert warm.values.domain.light.warmth == Constant(0.5)
-    assert warm.values.domain.light.lamp_count == recipe.values.domain.light.lamp_count
+    assert warm.values.domain.get_factor("light/warmth") == Constant(0.5)
+    count = "light/lamp_count"
+    assert warm.values.domain.get_factor(count) == recipe.values.domain.get_factor(count)
     with pytest.raises(RecipeError, match=r"recipe: unknown key 'render.widht'. Did you mean"):
         recipe.replace(render={"widht": 1})
     with pytest.raises(UsageError, match="Did you mean 'dice'"):

@@ -83,7 +83,8 @@ def hidden(tmp_path):
     path = tmp_path / "hidden.toml"
     path.write_text(format_recipe(sample_camera_factors(np.random.default_rng(0))))
     found = load_recipe(str(path))
-    return build_scene(sample_factors(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    values = sample_factors(found.domain, 0, 0, views=1)
+    return build_scene(values, found.domain, 640, 480).cameras[0]
 
 
 def test_without_responses_electrons_are_those_of_all_colours_together(hidden):
@@ -129,9 +130,9 @@ def test_some_cameras_are_held_and_their_files_say_how_long(tmp_path):
     hand = next(one for one in hands if one)
     path = tmp_path / "hidden.toml"
     path.write_text(format_recipe(sample_camera_factors(np.random.default_rng(0)) | hand))
-    camera = build_scene(
-        sample_factors(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480
-    ).cameras[0]
+    domain = load_recipe(str(path)).domain
+    scene = build_scene(sample_factors(domain, 0, 0, views=1), domain, 640, 480)
+    camera = scene.cameras[0]
     assert camera.shutter.exposure_s == pytest.approx(hand["shutter"]["exposure_s"])
     assert camera.twist is not None
     rgb = np.full((64, 64, 3), 90, np.uint8)

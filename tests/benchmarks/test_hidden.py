@@ -16,7 +16,8 @@ from sim2cam.randomize.scene_builder import build_scene
 def cameras(path):
     domain = load_recipe(str(path)).domain
     return [
-        build_scene(sample_factors(domain, 0, i, views=1), 384, 384).cameras[0] for i in range(2)
+        build_scene(sample_factors(domain, 0, i, views=1), domain, 384, 384).cameras[0]
+        for i in range(2)
     ]
 
 

@@ -243,11 +243,11 @@ def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_pat
     assert train_tiny(photos, whole, 20) == 0
     add, added = MetricsLog.add, []
 
-    def interrupt(self, scalars):
+    def interrupt(self, scalars, *waits):
         if len(added) == 15:
             raise KeyboardInterrupt
         added.append(scalars)
-        add(self, scalars)
+        add(self, scalars, *waits)
 
     with monkeypatch.context() as patch:
         patch.setattr(MetricsLog, "add", interrupt)

@@ -173,7 +173,7 @@ def test_unsettled_ranges_are_not_selected(tmp_path):
     """Check that ranges are not selected if scenes under a dark sky do not come to rest."""
 
     def settled(domain, seed, count):
-        if domain.light.sky_level.low < 0.11 and domain is not START:
+        if domain.get_factor("light/sky_level").low < 0.11 and domain is not START:
             raise SceneError("scene 3 did not settle")
         return seen(domain, seed, count)
 

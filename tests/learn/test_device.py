@@ -162,11 +162,18 @@ def decode():
     pictures.extend(decode_image(jpeg).copy() for _ in range(300))
 
 jpeg = encode_jpeg(np.random.default_rng(0).integers(0, 256, (512, 512, 3), np.uint8), 90)
-pictures, before = [], resident_mb()
-for _ in range(4):
+def decode_in_thread():
     thread = threading.Thread(target=decode)
     thread.start()
     thread.join()
+
+pictures = []
+decode_in_thread()  # what libraries allocate once
+pictures.clear()
+release_memory()
+before = resident_mb()
+for _ in range(4):
+    decode_in_thread()
     print(resident_mb() - before)
     pictures.clear()
 release_memory()

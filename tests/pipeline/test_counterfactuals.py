@@ -21,7 +21,7 @@ RECIPE = replace(FULL, render=RenderOptions(width=96, height=80, views=2))
 SCENE = 10  # has every group
 PHYSICAL = {"layout", "die", "distractor"}
 MECHANICAL = PHYSICAL | {
-    "object", "fixture", "block", "board", "card", "twisty", "tin", "carton", "bolt", "nut", "cable",
+    "object", "fixture", "block", "board", "card", "twisty", "tin", "carton", "bolt", "nut", "domino", "cable",
     "paper", "hand",
 }  # fmt: skip
 OF_FILES = {"bin", "lmo", "panda", "shelf"}  # slow import of objects

@@ -98,12 +98,17 @@ def test_unset_joints_vary_over_full_range(place):
     assert Recipe.from_json(recipe.to_json()) == recipe
     assert recipe.categories == ("block", "lamp")
     assert {
-        name: (d.low, d.high) for name, d in recipe.domain.get_factor("fixture/joints").items()
+        name.removeprefix("joints."): (d.low, d.high)
+        for name, d in recipe.domain.groups["fixture"].items()
+        if name.startswith("joints.")
     } == {
         "knee": (0.2, 0.4),
         "reach": (0, 1),
     }
-    assert set(recipe.domain.get_factor("object/joints")) == {"knee", "reach"}
+    assert {n for n in recipe.domain.groups["object"] if "." in n} == {
+        "joints.knee",
+        "joints.reach",
+    }
 
 
 def test_record_has_joint_positions(dataset):

@@ -157,9 +157,9 @@ BAD = [
     ('base = "groceries"\ncategories = ["tea\\u001b[2J"]', '"tea\\u001b[2J" holds a control character. Rename it.'),
     ("a = " + "[" * 100_000, "lists or tables are nested more than 64 deep."),
     ("a = " + "[" * 90 + "]" * 90, "lists or tables are nested more than 64 deep."),
-    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'", "categories must contain back, because a card can show it. Add it, or keep cards"),
-    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'\nface_down = false\n[domain.layout]\nspeed_m_s = 0.5", "categories must contain back, because a card can show it."),
-    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'\nface_down = false\nlean_rad = 0.5", "categories must contain back, because a card can show it."),
+    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'", "categories must contain back, because an object of 'domain.card' can show it. Add the names, "),
+    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'\nface_down = false\n[domain.layout]\nspeed_m_s = 0.5", "categories must contain back, because an object of 'domain.card' can show it."),
+    ("base = 'cards'\ncategories = ['AC']\n[domain.card]\nface = 'AC'\nface_down = false\nlean_rad = 0.5", "categories must contain back, because an object of 'domain.card' can show it."),
     ("= 3", "not TOML: "),
     ("name = 'x'", "key 'categories' is missing."),
 ]  # fmt: skip

@@ -816,16 +816,12 @@ def test_photos_that_no_sensor_is_like_say_so(tmp_path):
 
 
 def test_every_finding_that_recipes_take_is_a_factor():
-    groups = typing.get_type_hints(Domain)
+    groups = Domain({}).parameters
     together = {
         name: name.split(".")[-2:] for name in JOINT_PARAMETERS if name not in _FACTOR_OF_PARAMETER
     }
     for name, (group, factor) in (_FACTOR_OF_PARAMETER | together).items():
         assert field_at(name) is not None
-        kind = next(
-            (k for k in typing.get_args(groups[group]) if dataclasses.is_dataclass(k)),
-            groups[group],
-        )
-        assert factor in {f.name for f in dataclasses.fields(kind)}
+        assert factor in groups[group]
     tables = make_recipe_tables(fit(), 640)
     assert {len(d["values"]) for d in tables["domain"]["lens"].values()} == {LENS_SAMPLES}
