@@ -20,18 +20,10 @@ from sim2cam.objects.kind import (
     ObjectKind,
     PossibleValues,
 )
-from sim2cam.objects.solid import TexelLayout, TextureMaps
+from sim2cam.objects.plate import Plate, Side
 from sim2cam.scene import symmetry
-from sim2cam.scene.material import Color, Texture
+from sim2cam.scene.material import Color
 from sim2cam.scene.parameters import Between, Fraction, check_sizes
-from sim2cam.surfaces.decals import Panel
-from sim2cam.surfaces.mesh import Mesh
-from sim2cam.surfaces.plate import (
-    build_plate,
-    compute_plate_texels,
-    make_plate_panels,
-    render_plate_maps,
-)
 from sim2cam.surfaces.printing import InkPrint
 
 Floats = NDArray[np.float64]
@@ -46,9 +38,6 @@ MARKER_COUNTS: dict[str, int] = {
     "apriltag_16h5": 30, "apriltag_25h9": 35, "apriltag_36h10": 2320, "apriltag_36h11": 587,
 }  # fmt: skip
 """Number of markers by dictionary."""
-
-_CORNER_RADIUS_M = 5e-4  # of a sawn edge
-_TEXTURE_PX = 1024
 
 
 @dataclass(frozen=True)
@@ -79,7 +68,7 @@ class BoardFactors(FlatFactors, ContactFactors):
 
 
 @dataclass(frozen=True)
-class Board(ObjectKind):
+class Board(Plate, ObjectKind):
     """A flat plate with a calibration pattern on its upper side (+z); its category is the pattern.
 
     The pattern is centred, with rows along x and the first row at +y. Dark squares, marker ids and corners are as on
@@ -100,8 +89,8 @@ class Board(ObjectKind):
 
     factors_type: ClassVar[type[Any]] = BoardFactors
     shape_symmetries: ClassVar[symmetry.Symmetries] = symmetry.CUBOID
-    side_count: ClassVar[int] = 2
-    has_atlas: ClassVar[bool] = True
+    texture_px: ClassVar[int] = 1024
+    corner_radius_m: ClassVar[float] = 5e-4
 
     pattern: BoardPattern
     columns: int
@@ -207,10 +196,6 @@ class Board(ObjectKind):
         """Return the normal of the upper side."""
         return dict.fromkeys(self.get_keypoints(), (0.0, 0.0, 1.0))
 
-    def build_mesh(self) -> Mesh:
-        """Return the mesh of a plate."""
-        return build_plate(self.size_m, _CORNER_RADIUS_M)
-
     def make_print(self) -> InkPrint:
         """Return the print of the upper side, including the margin."""
         width, height, _ = self.size_m
@@ -221,22 +206,9 @@ class Board(ObjectKind):
         )
         return InkPrint(rows @ _make_cells(self, marker_bits) @ columns.T, self.ink)
 
-    def render_maps(self, texture: Texture) -> TextureMaps:
-        """Render the atlas."""
-        return render_plate_maps(self.size_m, texture, _TEXTURE_PX, self.make_print(), None)
-
-    def compute_texels(self) -> TexelLayout:
-        """Return the layout of the texels."""
-        return compute_plate_texels(self.size_m, _TEXTURE_PX)
-
-    def make_panels(self) -> tuple[Panel, ...]:
-        """Return front and back."""
-        return make_plate_panels(self.size_m, _TEXTURE_PX)
-
-    def make_print_mask(self) -> Floats:
-        """Return the ink of the pattern."""
-        coverage = self.make_print().coverage
-        return np.concatenate([coverage, np.zeros_like(coverage)], axis=1)
+    def make_sides(self) -> tuple[Side, Side]:
+        """Return the print; the back is bare."""
+        return self.make_print(), None
 
     def _compute_marker_corners(self) -> dict[str, Vec3]:
         half = self.marker_share / 2
@@ -281,7 +253,7 @@ def _compute_cell_edges(count: int, board: Board, marker_bits: int) -> Floats:
 
 def _compute_texel_coverage(edges_m: Floats, side_m: float) -> Floats:
     """Return the share of each texel in each of n cells along a side, (texels, n)."""
-    texel_edges = np.linspace(0, side_m, _TEXTURE_PX + 1)
+    texel_edges = np.linspace(0, side_m, Board.texture_px + 1)
     low = np.maximum(texel_edges[:-1, None], edges_m[:-1])
     high = np.minimum(texel_edges[1:, None], edges_m[1:])
-    return np.asarray(np.clip(high - low, 0, None) * _TEXTURE_PX / side_m)
+    return np.asarray(np.clip(high - low, 0, None) * Board.texture_px / side_m)

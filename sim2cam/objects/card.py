@@ -23,20 +23,12 @@ from sim2cam.objects.kind import (
     ObjectKind,
     PossibleValues,
 )
+from sim2cam.objects.plate import Plate, Side
 from sim2cam.objects.primitives import make_end_keypoints
-from sim2cam.objects.solid import TexelLayout, TextureMaps
 from sim2cam.scene import symmetry
 from sim2cam.scene.image_file import ImageFile
-from sim2cam.scene.material import Color, Texture, hsv_to_linear
+from sim2cam.scene.material import Color, hsv_to_linear
 from sim2cam.scene.parameters import Between, Fraction, OneOf, check_sizes
-from sim2cam.surfaces.decals import Panel
-from sim2cam.surfaces.mesh import Mesh
-from sim2cam.surfaces.plate import (
-    build_plate,
-    compute_plate_texels,
-    make_plate_panels,
-    render_plate_maps,
-)
 from sim2cam.surfaces.printing import (
     InkPrint,
     downsample_coverage,
@@ -60,7 +52,6 @@ HALF_TURN_FACES = tuple(
 )
 """Cards with a half-turn symmetry, without a central pip other than diamonds."""
 
-_TEXTURE_PX = 512
 _SUPERSAMPLING = 4  # drawn at this scale, then averaged
 _RED: Color = (0.45, 0.008, 0.012)
 _BLACK: Color = (0.012, 0.012, 0.014)
@@ -117,7 +108,7 @@ class CardFactors(FlatFactors, ContactFactors):
 
 
 @dataclass(frozen=True)
-class Card(ObjectKind):
+class Card(Plate, ObjectKind):
     """A playing card, face at +z, top at +y; its category is the side seen from above.
 
     Attributes:
@@ -134,8 +125,7 @@ class Card(ObjectKind):
         "suit": ("face", lambda face: face[-1]),
     }
     shape_symmetries: ClassVar[symmetry.Symmetries] = symmetry.CUBOID
-    side_count: ClassVar[int] = 2
-    has_atlas: ClassVar[bool] = True
+    texture_px: ClassVar[int] = 512
 
     face: str
     size_m: Vec3
@@ -221,10 +211,6 @@ class Card(ObjectKind):
         """Return the half-turn symmetry of some faces."""
         return symmetry.HALF_TURN if self.face in HALF_TURN_FACES else symmetry.NO_SYMMETRIES
 
-    def build_mesh(self) -> Mesh:
-        """Return the mesh of a plate."""
-        return build_plate(self.size_m, self.corner_radius_m)
-
     def make_prints(self) -> tuple[InkPrint, InkPrint]:
         """Return the prints of face and back."""
         aspect = self.size_m[1] / self.size_m[0]
@@ -232,25 +218,10 @@ class Card(ObjectKind):
         face = InkPrint(_draw_face(self.face, aspect), ink)
         return face, InkPrint(_draw_back(aspect), self.back_color)
 
-    def render_maps(self, texture: Texture) -> TextureMaps:
-        """Render the atlas."""
+    def make_sides(self) -> tuple[Side, Side]:
+        """Return images where there are any, and prints elsewhere."""
         front, back = self.make_prints()
-        sides = self.face_image or front, self.back_image or back
-        return render_plate_maps(self.size_m, texture, _TEXTURE_PX, *sides)
-
-    def compute_texels(self) -> TexelLayout:
-        """Return the layout of the texels."""
-        return compute_plate_texels(self.size_m, _TEXTURE_PX)
-
-    def make_panels(self) -> tuple[Panel, ...]:
-        """Return front and back."""
-        return make_plate_panels(self.size_m, _TEXTURE_PX)
-
-    def make_print_mask(self) -> Floats:
-        """Return the ink of both sides; sides with an image file have none."""
-        prints = zip(self.make_prints(), (self.face_image, self.back_image), strict=True)
-        masks = [side_print.coverage * (file is None) for side_print, file in prints]
-        return np.concatenate(masks, axis=1)
+        return self.face_image or front, self.back_image or back
 
 
 @functools.lru_cache(maxsize=64)
@@ -258,7 +229,8 @@ def _draw_face(face: str, aspect: float) -> Floats:
     """Return the ink coverage (n, n) of a face."""
     rank, suit = face[:-1], face[-1]
     canvas = np.zeros(
-        (round(_TEXTURE_PX * _SUPERSAMPLING * aspect), _TEXTURE_PX * _SUPERSAMPLING), np.uint8
+        (round(Card.texture_px * _SUPERSAMPLING * aspect), Card.texture_px * _SUPERSAMPLING),
+        np.uint8,
     )
     if rank in _PIP_POSITIONS:
         size = 2.2 * _PIP_HALF_HEIGHT if rank == "A" else _PIP_HALF_HEIGHT
@@ -269,7 +241,7 @@ def _draw_face(face: str, aspect: float) -> Floats:
     for _end in range(2):
         _draw_index(canvas, rank, suit)
         canvas = np.ascontiguousarray(canvas[::-1, ::-1])
-    return downsample_coverage(canvas, _TEXTURE_PX)
+    return downsample_coverage(canvas, Card.texture_px)
 
 
 def _draw_court(canvas: NDArray[np.uint8], rank: str, suit: str, aspect: float) -> None:
@@ -337,11 +309,11 @@ def _make_disc(x: float, y: float, radius: float) -> Floats:
 @functools.lru_cache(maxsize=4)
 def _draw_back(aspect: float) -> Floats:
     """Return the ink coverage (n, n) of the back: a lattice in a frame."""
-    n = _TEXTURE_PX * _SUPERSAMPLING
+    n = Card.texture_px * _SUPERSAMPLING
     x, y = np.arange(n)[None] / n, np.arange(round(n * aspect))[:, None] / n
     lattice = (np.sin(24 * math.pi * (x + y)) > -0.3) & (np.sin(24 * math.pi * (x - y)) > -0.3)
     edge = np.minimum(np.minimum(x, 1 - x), np.minimum(y, aspect - y))
     frame = edge < 1.3 * _MARGIN
     return downsample_coverage(
-        np.where(edge < _MARGIN, 0, 255 * (lattice | frame)).astype(np.uint8), _TEXTURE_PX
+        np.where(edge < _MARGIN, 0, 255 * (lattice | frame)).astype(np.uint8), Card.texture_px
     )

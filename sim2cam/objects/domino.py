@@ -21,25 +21,16 @@ from sim2cam.objects.kind import (
     PossibleValues,
     TumblingFactors,
 )
-from sim2cam.objects.solid import TexelLayout, TextureMaps
+from sim2cam.objects.plate import Plate, Side
 from sim2cam.scene import symmetry
-from sim2cam.scene.material import Color, Texture, hsv_to_linear
+from sim2cam.scene.material import Color, hsv_to_linear
 from sim2cam.scene.parameters import Between, check_sizes
-from sim2cam.surfaces.decals import Panel
-from sim2cam.surfaces.mesh import Mesh
-from sim2cam.surfaces.plate import (
-    build_plate,
-    compute_plate_texels,
-    make_plate_panels,
-    render_plate_maps,
-)
 from sim2cam.surfaces.printing import InkPrint, downsample_coverage
 
 DOMINO_BACK = "back"
 """Category of a domino that lies face down."""
 
 _MAX_PIPS = 6
-_TEXTURE_PX = 256
 _SUPERSAMPLING = 4
 _LINE_WIDTH = 0.03  # over the width
 _PIP_GRID: dict[int, tuple[tuple[int, int], ...]] = {
@@ -77,7 +68,7 @@ class DominoFactors(TumblingFactors, ContactFactors):
 
 
 @dataclass(frozen=True)
-class Domino(ObjectKind):
+class Domino(Plate, ObjectKind):
     """A domino, face at +z, its first half at +y.
 
     Attributes:
@@ -91,8 +82,7 @@ class Domino(ObjectKind):
     factors_type: ClassVar[type[Any]] = DominoFactors
     group_types: ClassVar[dict[str, type[Any]]] = {"pip": ColorFactors}
     shape_symmetries: ClassVar[symmetry.Symmetries] = symmetry.CUBOID
-    side_count: ClassVar[int] = 2
-    has_atlas: ClassVar[bool] = True
+    texture_px: ClassVar[int] = 256
 
     pips: tuple[int, int]
     size_m: Vec3
@@ -168,13 +158,9 @@ class Domino(ObjectKind):
         """Return the normal of the face."""
         return dict.fromkeys(self.get_keypoints(), (0.0, 0.0, 1.0))
 
-    def build_mesh(self) -> Mesh:
-        """Return the mesh of a plate."""
-        return build_plate(self.size_m, self.corner_radius_m)
-
     def make_print(self) -> InkPrint:
         """Return the pips and the line between the halves."""
-        width_px = _TEXTURE_PX * _SUPERSAMPLING
+        width_px = self.texture_px * _SUPERSAMPLING
         canvas = np.zeros((2 * width_px, width_px), np.uint8)
         scale = width_px / self.size_m[0]
         for half, count in enumerate(self.pips):
@@ -187,24 +173,11 @@ class Domino(ObjectKind):
                 )
         margin, half_line = round(0.1 * width_px), round(_LINE_WIDTH / 2 * width_px)
         canvas[width_px - half_line : width_px + half_line, margin:-margin] = 255
-        return InkPrint(downsample_coverage(canvas, _TEXTURE_PX), self.pip_color)
+        return InkPrint(downsample_coverage(canvas, self.texture_px), self.pip_color)
 
-    def render_maps(self, texture: Texture) -> TextureMaps:
-        """Render the atlas."""
-        return render_plate_maps(self.size_m, texture, _TEXTURE_PX, self.make_print(), None)
-
-    def compute_texels(self) -> TexelLayout:
-        """Return the layout of the texels."""
-        return compute_plate_texels(self.size_m, _TEXTURE_PX)
-
-    def make_panels(self) -> tuple[Panel, ...]:
-        """Return front and back."""
-        return make_plate_panels(self.size_m, _TEXTURE_PX)
-
-    def make_print_mask(self) -> NDArray[np.float64]:
-        """Return the pips."""
-        coverage = self.make_print().coverage
-        return np.concatenate([coverage, np.zeros_like(coverage)], axis=1)
+    def make_sides(self) -> tuple[Side, Side]:
+        """Return the print; the back is bare."""
+        return self.make_print(), None
 
 
 def _name_pair(first: int, second: int) -> str:
