@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim2cam.randomize.factors import SurfaceFactors
 from sim2cam.randomize.sampling import FactorValues
 from sim2cam.scene.image_facts import NO_IMAGE, TextureImageInfo
-from sim2cam.scene.material import Color, Material, Texture, Wear, hsv_to_linear
+from sim2cam.scene.material import Material, Texture, Wear, hsv_to_linear
 
 WEAR_FACTORS = ("dust", "scratches", "stains", "fingerprints", "edges")
 FINISH_FACTORS = ("material", "relief", *WEAR_FACTORS)
@@ -49,10 +49,3 @@ def get_surface_image(factors: FactorValues, path: str) -> TextureImageInfo | No
 def _make_wear(surface: SurfaceFactors) -> Wear | None:
     amounts = {name: getattr(surface, name) for name in WEAR_FACTORS}
     return Wear(**amounts, seed=surface.seed) if any(amounts.values()) else None
-
-
-def get_color(factors: FactorValues, path: str, prefix: str) -> Color:
-    """Return the linear RGB of a colour given as hue, saturation and value."""
-    return hsv_to_linear(
-        *(factors.get_float(f"{path}/{prefix}{name}") for name in ("hue", "saturation", "value"))
-    )
