@@ -30,7 +30,6 @@ class Plate(Solid):
 
     Attributes:
         texture_px: Texels along each side of the front.
-        corner_radius_m: Radius of the corners.
     """
 
     texture_px: ClassVar[int]
