@@ -15,7 +15,7 @@ import pytest
 
 from sim2cam.data.checks.dataset import check_dataset
 from sim2cam.data.formats.export import export_dataset as export_parts
-from sim2cam.data.matching import LabelMapping
+from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.data.sample import ObjectLabel

@@ -1,4 +1,4 @@
-"""Displacement and structural correlation of objects and images."""
+"""Displacement of labelled objects by a translation, and structural correlation of images."""
 
 from __future__ import annotations
 

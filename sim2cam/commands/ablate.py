@@ -129,7 +129,7 @@ class Ablate:
 
     def _load_real_images(self, recipe: Recipe) -> RealImageSplits:
         """Load the splits, with labels mapped to the recipe's categories."""
-        from sim2cam.data.matching import LabelMapping
+        from sim2cam.data.label_mapping import LabelMapping
         from sim2cam.data.real_images import RealImageSplits, split_real_images
 
         category_map, amodal = parse_category_map(self.map), recipe.train.amodal

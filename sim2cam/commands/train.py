@@ -211,7 +211,7 @@ class Train:
 
         Raises before the training if the validation set cannot be scored.
         """
-        from sim2cam.data.matching import LabelMapping
+        from sim2cam.data.label_mapping import LabelMapping
         from sim2cam.metrics.detection import count_objects
 
         categories = datasets[0].categories if initial_card is None else initial_card.categories

@@ -135,7 +135,7 @@ class Tune:
 
     def _load_real_images(self, card: DetectorCard, category_map: dict[str, str]) -> Dataset:
         """Read and merge the images, with labels mapped to the detector's categories."""
-        from sim2cam.data.matching import LabelMapping
+        from sim2cam.data.label_mapping import LabelMapping
         from sim2cam.data.real_images import (
             check_images_readable,
             check_no_pseudo_labels,

@@ -20,7 +20,7 @@ from sim2cam.data.formats.voc.reader import is_voc, read_voc
 from sim2cam.data.formats.webdataset.reader import is_webdataset, read_webdataset
 from sim2cam.data.formats.yolo.layout import is_yolo
 from sim2cam.data.formats.yolo.reader import read_yolo
-from sim2cam.data.matching import LabelMapping
+from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.parsing import find_category_problem, find_name_problem
 from sim2cam.data.photo_folder import list_photos
 from sim2cam.data.reader import read_dataset

@@ -19,7 +19,7 @@ from sim2cam.data.formats.predictions import (
     label_mapping_to_json,
     predictions_to_json,
 )
-from sim2cam.data.matching import LabelMapping
+from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.sample import Dataset
 from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.data.writer import write_json

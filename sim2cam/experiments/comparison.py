@@ -11,7 +11,7 @@ import numpy as np
 
 from sim2cam.data.formats.bop.poses import read_pose_results
 from sim2cam.data.formats.predictions import LoadedPredictions
-from sim2cam.data.matching import LabelMapping
+from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.sample import Dataset
 from sim2cam.data.set_operations import use_amodal_boxes
 from sim2cam.errors import InputError

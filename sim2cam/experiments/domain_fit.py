@@ -39,7 +39,7 @@ from sim2cam.metrics.two_sample import (
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.randomize.distributions import Distribution, to_toml
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.domain_ranges import FactorRange, find_ranges
+from sim2cam.randomize.range_rescaling import FactorRange, find_ranges
 from sim2cam.scene.image_formation import FormationStage
 from sim2cam.seeds import derive_rng
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.randomize.domain_ranges import FactorRange, collect_values
+from sim2cam.randomize.range_rescaling import FactorRange, collect_values
 from sim2cam.randomize.sampling_context import Value
 
 Floats = NDArray[np.float64]

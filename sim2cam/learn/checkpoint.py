@@ -1,4 +1,4 @@
-"""Checkpoints that resume a training exactly.
+"""Checkpoints that ``trainer`` writes, and that resume a training exactly.
 
 One safetensors file holds the tensors and, in its metadata, the JSON state, so that both are replaced
 atomically. Safetensors reorders tensors, so the state also holds their names in the original order.

@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from sim2cam.adapt.calibration.camera_domain import make_recipe_tables, remove_camera_factors
 from sim2cam.adapt.calibration.camera_fit import read_camera
-from sim2cam.adapt.calibration.domain_ranges import make_recipe_tables, remove_camera_factors
 from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import ParameterFreeMethod

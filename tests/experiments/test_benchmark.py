@@ -7,7 +7,7 @@ import torch
 from sim2cam.cli import main
 from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.predictions import LoadedPredictions
-from sim2cam.data.matching import LabelMapping
+from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Keypoint
 from sim2cam.errors import InputError, UsageError

@@ -15,8 +15,8 @@ from sim2cam.data.formats.bop.poses import get_bop_ids, parse_scene_id
 from sim2cam.data.formats.bop.reader import is_bop
 from sim2cam.data.formats.coco.boxes import XYXY_MESSAGE, are_xyxy
 from sim2cam.data.formats.coco.ids import CocoIds, read_coco_ids
+from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.mask_file import MaskFile
-from sim2cam.data.matching import LabelMapping
 from sim2cam.data.parsing import convert_validation_errors, read_json
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError

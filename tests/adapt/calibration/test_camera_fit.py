@@ -17,17 +17,17 @@ from sim2cam.adapt.calibration.camera_calibration import (
     calibrate,
     calibrate_files,
 )
+from sim2cam.adapt.calibration.camera_domain import (
+    _FACTOR_OF_PARAMETER,
+    LENS_SAMPLES,
+    make_recipe_tables,
+)
 from sim2cam.adapt.calibration.camera_fit import (
     JOINT_PARAMETERS,
     CameraFit,
     ParameterEstimate,
     read_camera,
     write_camera,
-)
-from sim2cam.adapt.calibration.domain_ranges import (
-    _FACTOR_OF_PARAMETER,
-    LENS_SAMPLES,
-    make_recipe_tables,
 )
 from sim2cam.adapt.calibration.lens import FittedLens
 from sim2cam.adapt.calibration.photo_measurements import (

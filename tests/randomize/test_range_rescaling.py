@@ -5,7 +5,7 @@ import pytest
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Constant, Integers, LogUniform, Normal, Uniform
 from sim2cam.randomize.domain_checks import RecipeNames, check_domain
-from sim2cam.randomize.domain_ranges import (
+from sim2cam.randomize.range_rescaling import (
     DEFAULT_FACTORS,
     FactorRange,
     collect_values,
