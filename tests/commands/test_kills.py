@@ -25,7 +25,7 @@ blocks = 1
 OFTEN = """
 from sim2cam.adapt.translator import training
 from sim2cam.cli import main
-training.train_translator.__wrapped__.__kwdefaults__["checkpoint_s"] = 0.0
+training.train_translator.__kwdefaults__["checkpoint_s"] = 0.0
 raise SystemExit(main())
 """
 """The command, which then writes a checkpoint after each step."""
