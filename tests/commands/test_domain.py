@@ -116,6 +116,6 @@ def test_with_renders_from_start_to_end(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(domain_fit, "GAP_SCENES", 10)
     out = tmp_path / "out"
     assert fit(photos, out, "--trials", "1", "--count", "10", "--factors", "table,light") == 0
-    ladder = json.loads((out / "fit.json").read_text())["gap_stages"]
-    assert [step["step"] for step in ladder][:2] == ["raw render", "lens"]
+    stages = json.loads((out / "fit.json").read_text())["gap_stages"]
+    assert [step["stage"] for step in stages][:2] == ["raw render", "lens"]
     assert (out / "fit.html").stat().st_size > 20_000

@@ -29,7 +29,7 @@ def halved_steps():
     with pytest.MonkeyPatch.context() as patch:
         for module in (trajectory, simulation, world):
             patch.setattr(module, "STEP_S", STEP_S / 2)
-        for name in ("_CHECK_EVERY", "_DRIFT_STEPS"):  # the same duration
+        for name in ("_STEPS_PER_CHECK", "_RELEASE_STEPS"):  # the same duration
             patch.setattr(simulation, name, 2 * getattr(simulation, name))
         yield
 
@@ -37,7 +37,7 @@ def halved_steps():
 @contextmanager
 def doubled_iterations():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(world, "_ITERATIONS", 2 * world._SOLVER_ITERATIONS)
+        patch.setattr(world, "_SOLVER_ITERATIONS", 2 * world._SOLVER_ITERATIONS)
         yield
 
 
