@@ -85,7 +85,7 @@ class Solid(Shape, ABC):
 
     @property
     def volume_m3(self) -> float:
-        """Volume."""
+        """Volume by which density becomes mass; that of the bounding box, unless a kind overrides it."""
         return math.prod(self.size_m)
 
     @property
