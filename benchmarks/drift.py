@@ -70,7 +70,7 @@ PLANTED: dict[str, tuple[str, ...]] = {
     "focal length +2 %": ("lens",),
     "three quarters of the size": ("camera",),
 }
-"""Changes, and the parameters of which at least one must be reported."""
+"""Parameters by change; a report must contain at least one of them."""
 ON_PHOTOS = [name for name in PLANTED if name not in (
     "red fringes +0.001", "smears before a third", "focal length +2 %",
 )]  # fmt: skip

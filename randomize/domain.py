@@ -91,7 +91,7 @@ class Domain:
 
     @property
     def possible_repeated_groups(self) -> Mapping[str, tuple[str, ...]]:
-        """Groups as in ``repeated_groups``, also those that the domain could have."""
+        """Like ``repeated_groups``, with all groups of objects that a domain can have."""
         return _list_repeated_groups(self.possible_object_groups)
 
     def __contains__(self, path: str) -> bool:

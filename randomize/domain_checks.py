@@ -84,7 +84,6 @@ def check_domain(domain: Domain, names: RecipeNames, inherited: Collection[str] 
     _check_required_groups(domain)
     _check_surface_finish(domain)
     _check_lamps(domain)
-    _check_kinds(domain, names)
     _check_decals(domain)
     _check_clutter(domain)
     _check_objects(domain, names)
@@ -97,23 +96,16 @@ def check_domain(domain: Domain, names: RecipeNames, inherited: Collection[str] 
 def _check_objects(domain: Domain, names: RecipeNames) -> None:
     """Raise ``ValueError`` if objects lack images, or show categories that the recipe lacks."""
     for name, kind in domain.object_groups.items():
-        kind.check_factors(_make_lookup(domain, name), names.texture_images)
+        problem = kind.find_problem(_make_lookup(domain, name), names.texture_images)
+        if problem is not None:
+            factor, text = problem
+            raise ValueError(f"'domain.{name}.{factor}': {text}")
         missing = _find_missing_categories(domain, name, kind, names.categories)
         if missing:
             raise ValueError(
                 f"categories must contain {', '.join(missing)}, because an object of 'domain.{name}' can show "
                 f"it. Add the names, change its factors, or set 'domain.{name}.category'"
             )
-
-
-def _check_kinds(domain: Domain, names: RecipeNames) -> None:
-    """Raise ``ValueError``, with the group and factor, if factors of a kind contradict each other."""
-    for name, kind in domain.object_groups.items():
-        try:
-            kind.check_factors(_make_lookup(domain, name), names.texture_images)
-        except ValueError as error:
-            factor, problem = str(error).split(": ", 1)
-            raise ValueError(f"'domain.{name}.{factor}': {problem}") from error
 
 
 def list_label_classes(domain: Domain) -> tuple[LabelClass, ...]:
@@ -328,7 +320,7 @@ def _check_glare(domain: Domain) -> None:
 def _describe_problem(
     domain: Domain, parameter: Parameter, value: Value, names: RecipeNames
 ) -> str | None:
-    """Return what is wrong with a value of a factor; None if it is allowed."""
+    """Return the allowed values of a factor if a value is not among them; None otherwise."""
     is_text = isinstance(value, str)
     if parameter.is_printable and not (is_text and is_printable_text(str(value))):
         return f"Allowed: printable ASCII, up to {MAX_TEXT_LENGTH} characters"

@@ -134,9 +134,9 @@ def _decompose_mixture(
         case Shared(of):
             return [(of, 1.0)]
         case Same(path):
-            return [(domain.get_factor(path), 1.0)]
+            return _decompose_reference(domain, path)
         case Given(path, cases, otherwise) if not _has_nested_references(distribution):
-            conditions = _collect_probabilities(domain, domain.get_factor(path))
+            conditions = _collect_conditions(domain, path)
             parts = [
                 (cases.get(format_case(value), otherwise), share)
                 for value, share in conditions.items()
@@ -144,6 +144,25 @@ def _decompose_mixture(
             return [(part, share) for part, share in parts if part is not None]
         case _:
             raise _NoClosedFormError
+
+
+def _decompose_reference(domain: Domain, path: str) -> list[tuple[Distribution, float]]:
+    """Return the distribution of another factor, or the values of a derived one with their shares."""
+    if domain.find_derived(path) is None:
+        return [(domain.get_factor(path), 1.0)]
+    return [(Constant(value), share) for value, share in _collect_conditions(domain, path).items()]
+
+
+def _collect_conditions(domain: Domain, path: str) -> Mapping[Value, float]:
+    """Return the probability of each value of the factor at a path, which may be a derived one."""
+    derived = domain.find_derived(path)
+    if derived is None:
+        return _collect_probabilities(domain, domain.get_factor(path))
+    source, function = derived
+    shares: dict[Value, float] = {}
+    for value, share in _collect_probabilities(domain, domain.get_factor(source)).items():
+        shares[function(str(value))] = shares.get(function(str(value)), 0.0) + share
+    return shares
 
 
 def _has_nested_references(distribution: Given) -> bool:

@@ -64,7 +64,7 @@ class Trainable:
 
 
 class Task(ABC, Generic[BatchT, MetricsLineT]):
-    """What is trained: networks, batches, losses, evaluation and final weights.
+    """Task of a training: networks, batches, losses, evaluation and final weights.
 
     Attributes:
         steps: number of steps.
@@ -93,7 +93,7 @@ class Task(ABC, Generic[BatchT, MetricsLineT]):
         """Update the networks and return detached scalars for the metrics log."""
 
     def start(self, step: int) -> None:
-        """Prepare a new or resumed training, of which ``step`` steps are finished."""
+        """Prepare a training, new or resumed after ``step`` steps."""
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Evaluate after ``step`` steps if due, update ``best_weights``, and return scalars for the log."""

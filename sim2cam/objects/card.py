@@ -183,17 +183,21 @@ class Card(Plate, ObjectKind):
         return {CARD_BACK} if is_back_seen else set()
 
     @classmethod
-    def check_factors(cls, possible: PossibleValues, image_names: Collection[str]) -> None:
-        """Raise an error if ``pictured`` cards lack the images of their faces."""
+    def find_problem(
+        cls, possible: PossibleValues, image_names: Collection[str]
+    ) -> tuple[str, str] | None:
+        """Return the faces that ``pictured`` cards lack images of."""
         if True not in possible("pictured"):
-            return
+            return None
         stems = {PurePath(name).stem for name in image_names}
         missing = sorted(set(map(str, possible("face"))) - stems)
-        if missing:
-            raise ValueError(
-                f"pictured: [pictures] lacks {', '.join(missing[:5])}. Name image files after the faces: "
-                f"{missing[0]}.jpg"
-            )
+        if not missing:
+            return None
+        names = ", ".join(missing[:5])
+        return (
+            "pictured",
+            f"[pictures] lacks {names}. Name image files after the faces: {missing[0]}.jpg",
+        )
 
     def get_category(self, pose: Pose) -> str:
         """Return the side that is up."""

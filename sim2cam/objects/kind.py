@@ -220,12 +220,11 @@ class ObjectKind(Solid):
         )
 
     @classmethod
-    def check_factors(cls, possible: PossibleValues, image_names: Collection[str]) -> None:
-        """Raise an error if factors contradict each other or need images that the recipe lacks.
-
-        Raises:
-            ValueError: With the name of the factor, a colon, and what to do.
-        """
+    def find_problem(
+        cls, possible: PossibleValues, image_names: Collection[str]
+    ) -> tuple[str, str] | None:
+        """Return a factor that contradicts others or needs missing images, and the problem; None without one."""
+        return None
 
     def get_category(self, pose: Pose) -> str:
         """Return the field ``category``, if there is one, or else the kind."""

@@ -43,7 +43,7 @@ class Plate(Solid):
             """Radius of the corners."""
 
     def make_sides(self) -> tuple[Side, Side]:
-        """Return what is on the front and on the back."""
+        """Return the prints or images of front and back."""
         raise NotImplementedError
 
     def build_mesh(self) -> Mesh:

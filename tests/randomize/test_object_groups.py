@@ -9,6 +9,7 @@ from sim2cam.errors import RecipeError
 from sim2cam.objects.card import Card
 from sim2cam.pipeline.recipe import Recipe, load_recipe
 from sim2cam.randomize.domain_checks import list_label_classes
+from sim2cam.randomize.expected_shares import compute_value_probabilities
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.scene import shape
 
@@ -46,6 +47,22 @@ def test_category_follows_a_derived_factor(tmp_path):
         plain, domain=recipe.domain.replace_groups({"card": plain.domain.groups["card"]})
     )
     assert sample_factors(same.domain, 3, 0, views=1) == sample_factors(plain.domain, 3, 0, views=1)
+
+
+def test_histograms_expect_derived_categories(tmp_path):
+    recipe = load(tmp_path, f"categories = {list(SIX_RANKS)}\n{DECK}")
+    renamed = load(
+        tmp_path,
+        'categories = ["ace", "low"]\n'
+        + DECK.replace('"rank"', '"rank", cases = { A = "ace" }, otherwise = "low"'),
+        "renamed.toml",
+    )
+    for domain, expected in (
+        (recipe.domain, dict.fromkeys(SIX_RANKS, 1 / 6)),
+        (renamed.domain, {"ace": 1 / 6, "low": 5 / 6}),
+    ):
+        found = compute_value_probabilities(domain, domain.get_factor("card/category"))
+        assert found == pytest.approx(expected)
 
 
 def test_cases_rename_and_face_down_cards_keep_their_back(tmp_path):

@@ -137,7 +137,7 @@ RANDOM = np.random.default_rng(11).integers(1, STEPS, 2).tolist()
 
 @pytest.mark.parametrize("step", [*RANDOM, 200])
 def test_interrupted_amid_a_step_it_continues_from_before_it(split, tmp_path, monkeypatch, step):
-    """Lines of the log are means over ten steps, of which some lie before and some after it."""
+    """A line of the log is a mean over ten steps, before and after the interruption."""
     monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
 
     def scalars(at, interrupted=None):
