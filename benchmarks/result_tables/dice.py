@@ -35,7 +35,7 @@ VARIANTS = {
 }
 """Planned variants of the ablation study, in order, with the name that tables print."""
 UNGATED = get_args(ReferenceMethod)
-"""Translators whose rejected images are trained on, too (docs/decisions/0013-translators-and-transfers.md)."""
+"""Translators whose rejected images are trained on, too (docs/decisions/0014-translators.md)."""
 ISP_FEATURES = ("lens", "exposure", "tone", "sharpness", "noise", "jpeg")
 COMPARED_COLUMNS = ("trained on", "AP50", "difference to the baseline", "AP", "difference to the baseline")  # fmt: skip
 """Column headers of tables that compare variants with the baseline; p-values are Holm-adjusted."""
