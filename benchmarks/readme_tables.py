@@ -74,10 +74,10 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
 } | {
     f"{kind}-{name}": (f"models/weights/{name}.json", table)
     for name in ("dice", "dice-verifier", "lmo")
-    for kind, table in {
-        "card": partial(model_cards.tabulate_card, name),
-        "data": model_cards.tabulate_training_data,
-    }.items()
+    for kind, table in (
+        ("card", partial(model_cards.tabulate_card, name)),
+        ("data", model_cards.tabulate_training_data),
+    )
 }
 """Result file and function of each table."""
 

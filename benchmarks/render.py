@@ -174,25 +174,25 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
     two = end_to_end["workers"]["2"]["images_per_s"]["value"]
     full = end_to_end["full"]["images_per_s"]["value"]
     rows = [
-        (f"all channels, one hard light, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
+        (f"all channels, hard shadows, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
         (
-            f"all channels, one hard light, 4 samples, {objects}, CPU-ms",
+            f"all channels, hard shadows, 4 samples per pixel, {objects}, CPU-ms",
             "at most 180",
             f"{smooth:.0f}",
         ),
         (
-            "pyrender's RGB and depth over all our channels",
+            "time of pyrender for RGB and depth / of sim2cam for all channels, hard shadows",
             "at least 4",
             _format_ratio(pyrender, plain),
         ),
         (
-            "Cycles over all our channels; with 4 samples",
+            "time of Cycles / of sim2cam, hard shadows; with 4 samples per pixel",
             "at least 100",
             f"{_format_ratio(cycles, plain)}; {_format_ratio(cycles, smooth)}",
         ),
-        ("detection set, images a second, 2 workers", "at least 8", f"{two:.1f}"),
-        ("all channels, images a second, 2 workers", "at least 2.5", f"{full:.1f}"),
-        ("2 workers over 1", "at least 1.9", f"{end_to_end['scaling']:.2f}"),
+        ("detection channels, images per second, 2 workers", "at least 8", f"{two:.1f}"),
+        ("all channels, images per second, 2 workers", "at least 2.5", f"{full:.1f}"),
+        ("speedup with 2 workers", "at least 1.9", f"{end_to_end['scaling']:.2f}"),
     ]
     return [dict(zip(("what", "aim", "measured"), row, strict=True)) for row in rows]
 

@@ -79,4 +79,9 @@ def _list_datasets(card: dict[str, Any]) -> Iterator[tuple[object, ...]]:
             dataset = next(entry for entry in datasets if entry["digest"] == digest)
             is_start = training == "last" and dataset["weight"] == 0
             kinds = ", ".join(ORIGINS[origin] for origin in dataset["origins"])
-            yield "start of the last" if is_start else training, dataset["name"], f"{dataset['images']:,}", kinds
+            yield (
+                "start of the last" if is_start else training,
+                dataset["name"],
+                f"{dataset['images']:,}",
+                kinds,
+            )

@@ -13,8 +13,8 @@ COMPARED = {
     "RGB, depth, ids": "RGB, depth, ids",
     "all channels": "all channels",
     "all channels, 4 samples": "all channels, 4 samples per pixel",
-    "all channels, one hard light": "all channels, one light with hard shadows",
-    "all channels, 4 samples, one hard light": "all channels, 4 samples per pixel, one light with hard shadows",
+    "all channels, one hard light": "all channels, hard shadows",
+    "all channels, 4 samples, one hard light": "all channels, 4 samples per pixel, hard shadows",
 }
 """Compared sets of channels, with the name that tables print."""
 STAGES = {
@@ -31,16 +31,6 @@ LIMITS = {
     "Blender Cycles, 16 samples": "noise at 16 samples; no parts, object coordinates or amodal masks in these passes",
 }  # fmt: skip
 """What each renderer lacks in comparison with the others."""
-TARGETS = {
-    "all channels, one hard light, 50 objects, CPU-ms": "all channels, one light with hard shadows, 50 objects, CPU-ms",
-    "all channels, one hard light, 4 samples, 50 objects, CPU-ms": "the same, 4 samples per pixel",
-    "pyrender's RGB and depth over all our channels": "pyrender's time for RGB and depth over ours for all channels",
-    "Cycles over all our channels; with 4 samples": "Cycles' time over ours; with 4 samples per pixel",
-    "detection set, pictures a second, 2 workers": "detection dataset, images per second, 2 workers",
-    "all channels, pictures a second, 2 workers": "all channels, images per second, 2 workers",
-    "2 workers over 1": "speedup with 2 workers",
-}  # fmt: skip
-"""Names of targets that tables print in place of those of the results."""
 
 
 def tabulate_renderers(results: Results) -> str:
@@ -63,7 +53,7 @@ def tabulate_render_targets(results: Results) -> str:
     return format_table(
         ("target", "", "measured"),
         (
-            (TARGETS.get(row["what"], row["what"]), row["aim"], row["measured"])
+            (row["what"], row["aim"], row["measured"])
             for row in (results["aims"] if results else [])
         ),
     )
