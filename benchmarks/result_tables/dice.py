@@ -24,7 +24,7 @@ VARIANTS = {
     "+ self-labelled photos": "+ pseudo-labelled photos",
     "+ translated": "+ translated",
     "+ translated, next seed": "+ translated, second seed of the translator",
-    "+ CycleGAN in the time of ours, under-trained": "+ CycleGAN, 390 steps (CPU time of ours)",
+    "+ CycleGAN in the time of ours, under-trained": "+ CycleGAN, 390 steps (as much CPU time as ours)",
     "+ CycleGAN, 5,000 steps": "+ CycleGAN, 5,000 steps",
     "real only (5 labelled photos)": "5 labelled photos",
     "real only (10 labelled photos)": "10 labelled photos",
