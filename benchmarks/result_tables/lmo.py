@@ -8,6 +8,10 @@ from typing import Any
 from result_tables.cells import Results, format_score, format_table
 
 POSES = {"ar_mssd": "AR of MSSD", "ar_mspd": "AR of MSPD", "add_or_s": "ADD(-S), 10 %"}
+NAMES = {
+    "obj_000001": "ape", "obj_000005": "can", "obj_000006": "cat", "obj_000008": "drill",
+    "obj_000009": "duck", "obj_000010": "egg box", "obj_000011": "glue", "obj_000012": "hole puncher",
+}  # fmt: skip
 REFINEMENTS = ("without refinement", "contour-based refinement")
 PUBLISHED = (
     ("Mask R-CNN of CosyPose, 2020", "mean over BOP's seven core datasets", "0.603"),
@@ -41,7 +45,7 @@ def tabulate_lmo_objects(results: Results) -> str:
         headers,
         (
             (
-                name,
+                _name_object(name),
                 f"{poses['instances'][name]:,}",
                 format_score(scores["category_ap50"][name]),
                 *(
@@ -123,10 +127,18 @@ def tabulate_lmo_truth(results: Results) -> str:
     return format_table(
         columns,
         (
-            (name, *_format_deviations(photos[name]), *_format_deviations(renders[name]))
+            (
+                _name_object(name),
+                *_format_deviations(photos[name]),
+                *_format_deviations(renders[name]),
+            )
             for name in photos
         ),
     )
+
+
+def _name_object(name: str) -> str:
+    return f"{NAMES[name]} (`{name}`)" if name in NAMES else name
 
 
 def _format_deviations(entry: dict[str, Any]) -> tuple[str, ...]:
