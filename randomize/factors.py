@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from sim2cam.objects.kind import Coordinate, TumblingFactors
 from sim2cam.scene.camera import Shutter
-from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES
+from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, StructuredLight
 from sim2cam.scene.lens_effects import Dirt, Droplets, FieldBlur, Glare, LateralColor
 from sim2cam.scene.material import TextureFamily
 from sim2cam.scene.package_label import PackageLabelFactors
@@ -628,53 +628,61 @@ _MATCHING_PARAMETERS = ("window_px", "uniqueness_percent", "left_right_px")
 """Parameters of stereo matching that are not randomized."""
 _EXPOSURE_PARAMETERS = ("exposure_ev", "red_gain", "blue_gain")
 
-_SURFACE = list_parameters(SurfaceFactors)
 _SENSOR = list_parameters(Sensor)
 
+GROUP_TYPES: Mapping[str, type] = {
+    "layout": LayoutFactors,
+    "table": SurfaceFactors,
+    "mat": SurfaceFactors,
+    "wall": SurfaceFactors,
+    "light": LightFactors,
+    "lamp": LampFactors,
+    "distractor": DistractorFactors,
+    "distractor_surface": SurfaceFactors,
+    "view": ViewFactors,
+    "lens": LensFactors,
+    "exposure": Sensor,
+    "sensor": Sensor,
+    "object": FileObjectFactors,
+    "object_surface": SurfaceFactors,
+    "fixture": FixtureFactors,
+    "fixture_surface": SurfaceFactors,
+    "cable": CableFactors,
+    "cable_surface": SurfaceFactors,
+    "paper": PaperFactors,
+    "paper_label": PackageLabelFactors,
+    "paper_surface": SurfaceFactors,
+    "hand": HandFactors,
+    "hand_surface": SurfaceFactors,
+    "decal": DecalFactors,
+    "backdrop": BackgroundImageFactors,
+    "near_light": NearLightFactors,
+    "sky": SkyFactors,
+    "window": WindowFactors,
+    "haze": HazeFactors,
+    "fisheye": FisheyeFactors,
+    "shutter": Shutter,
+    "motion": MotionFactors,
+    "stereo": StereoFactors,
+    "depth_camera": StructuredLight,
+    "mosaic": Mosaic,
+    "processing": Processing,
+    "automatics": Automatics,
+    "defocus": DefocusFactors,
+    "lateral_color": LateralColor,
+    "field_blur": FieldBlur,
+    "glare": Glare,
+    "dirt": Dirt,
+    "droplets": Droplets,
+}
+"""Class that declares the factors of each group; those of ``exposure`` are a part of ``Sensor``, and those of
+``depth_camera`` are of several classes."""
+
 SCENE_GROUPS: Mapping[str, Mapping[str, Parameter]] = {
-    "layout": list_parameters(LayoutFactors),
-    "table": _SURFACE,
-    "mat": _SURFACE,
-    "wall": _SURFACE,
-    "light": list_parameters(LightFactors),
-    "lamp": list_parameters(LampFactors),
-    "distractor": list_parameters(DistractorFactors),
-    "distractor_surface": _SURFACE,
-    "view": list_parameters(ViewFactors),
-    "lens": list_parameters(LensFactors),
+    **{name: list_parameters(owner) for name, owner in GROUP_TYPES.items()},
     "exposure": {name: _SENSOR[name] for name in _EXPOSURE_PARAMETERS},
     "sensor": _omit(_SENSOR, _EXPOSURE_PARAMETERS),
-    "object": list_parameters(FileObjectFactors),
-    "object_surface": _SURFACE,
-    "fixture": list_parameters(FixtureFactors),
-    "fixture_surface": _SURFACE,
-    "cable": list_parameters(CableFactors),
-    "cable_surface": _SURFACE,
-    "paper": list_parameters(PaperFactors),
-    "paper_label": list_parameters(PackageLabelFactors),
-    "paper_surface": _SURFACE,
-    "hand": list_parameters(HandFactors),
-    "hand_surface": _SURFACE,
-    "decal": list_parameters(DecalFactors),
-    "backdrop": list_parameters(BackgroundImageFactors),
-    "near_light": list_parameters(NearLightFactors),
-    "sky": list_parameters(SkyFactors),
-    "window": list_parameters(WindowFactors),
-    "haze": list_parameters(HazeFactors),
-    "fisheye": list_parameters(FisheyeFactors),
-    "shutter": list_parameters(Shutter),
-    "motion": list_parameters(MotionFactors),
-    "stereo": list_parameters(StereoFactors),
     "depth_camera": _merge_depth_cameras(),
-    "mosaic": list_parameters(Mosaic),
-    "processing": list_parameters(Processing),
-    "automatics": list_parameters(Automatics),
-    "defocus": list_parameters(DefocusFactors),
-    "lateral_color": list_parameters(LateralColor),
-    "field_blur": list_parameters(FieldBlur),
-    "glare": list_parameters(Glare),
-    "dirt": list_parameters(Dirt),
-    "droplets": list_parameters(Droplets),
 }
 """Factors of each group besides those of object kinds."""
 
@@ -702,4 +710,4 @@ REPEATED_GROUPS: Mapping[str, tuple[str, ...]] = {
     "light/near_count": ("near_light",),
 }
 """Groups sampled once per instance, by the factor with their number of instances."""
-SURFACE_PARAMETERS = _SURFACE
+SURFACE_PARAMETERS = list_parameters(SurfaceFactors)
