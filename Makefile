@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DELETE_ON_ERROR:
-.PHONY: setup demo test test-slow lint gallery
+.PHONY: setup demo test test-slow lint docs gallery
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -52,6 +52,13 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
+
+docs: $(VENV)/docs-done
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/docs-done: $(READY)
+	@$(PIP) install -c $(VENV)/constraints.txt -e ".[docs]"
+	touch $@
 
 gallery: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python docs/gallery.py $(ARGS)

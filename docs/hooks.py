@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from nbconvert import MarkdownExporter
 
 sys.path.insert(0, str(Path(__file__).parent))
-import reference  # noqa: E402 - lies beside this file, which is no package
+import reference  # lies beside this file, which is no package
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent

@@ -5,18 +5,24 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import docstring_parser
+
 import sim2cam
 from sim2cam import cli, commands, errors
 from sim2cam.commands.options import FolderOptions, OutputOptions
 from sim2cam.data import channels
-from sim2cam.pipeline.recipe_reference import KeyReference, TableReference, list_distributions, list_tables
+from sim2cam.pipeline.recipe_reference import (
+    KeyReference,
+    TableReference,
+    list_distributions,
+    list_tables,
+)
 
 SECTIONS = (FolderOptions, OutputOptions)
 VALUE_TYPES = {
@@ -83,8 +89,10 @@ def build_cli_page() -> str:
     ]
     for name, command in sorted(list_commands().items()):
         usage = f"```text\nsim2cam {name} {_format_usage(command)}\n```"
-        options = [option for option in list_options(command)]
-        folder = any(field.default_factory is FolderOptions for field in dataclasses.fields(command))
+        options = list(list_options(command))
+        folder = any(
+            field.default_factory is FolderOptions for field in dataclasses.fields(command)
+        )
         extra = "\n\nAlso `--resume` and `--overwrite`." if folder else ""
         text = _format_prose(inspect.getdoc(command) or "")
         parts.append(f"## {name}\n\n{text}\n\n{usage}\n\n{_format_options(options)}{extra}")
@@ -147,7 +155,9 @@ def build_python_page() -> str:
 
 def build_commands_page() -> str:
     """Return the page of the functions of ``sim2cam.commands`` and of their results."""
-    classes = {name.replace(" ", "_").replace("-", "_"): (name, c) for name, c in list_commands().items()}
+    classes = {
+        name.replace(" ", "_").replace("-", "_"): (name, c) for name, c in list_commands().items()
+    }
     parts = [
         "# Commands in Python\n\n"
         "`sim2cam.commands` has a function for each command, with the same options: "
@@ -163,7 +173,8 @@ def build_commands_page() -> str:
         returned = _list_results(command)
         results |= returned
         links = " or ".join(
-            f"[`{result}`][{owner.__module__}.{owner.__name__}]" for result, owner in returned.items()
+            f"[`{result}`][{owner.__module__}.{owner.__name__}]"
+            for result, owner in returned.items()
         )
         anchor = name.replace(" ", "-")
         parts.append(
@@ -249,7 +260,9 @@ def _describe_option(field: dataclasses.Field[Any], hint: Any, text: str) -> Opt
     if kind is bool:
         values, name = "", f"no-{name}" if field.default is True else name
     shown = values if is_positional else f"--{name}"
-    return Option(shown, "" if is_positional else values, default, _format_prose(settings.get("help") or text))
+    return Option(
+        shown, "" if is_positional else values, default, _format_prose(settings.get("help") or text)
+    )
 
 
 def _list_section_options(section: type) -> list[Option]:
