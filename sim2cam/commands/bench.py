@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from sim2cam.commands.console import Console
 from sim2cam.commands.options import (
+    Argument,
+    CategoryMap,
+    Device,
     OutputOptions,
     Overwrite,
+    Rare,
     Refine,
     Sessions,
     SkipInvalid,
     Split,
+    Threads,
     check_numbers,
     check_output_files,
     parse_category_map,
@@ -52,28 +55,23 @@ SESSIONS_ERROR = (
 class Bench:
     """Score a detector, detections or poses on real images."""
 
-    weights: Annotated[
-        tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
-    ]
+    weights: Annotated[Path, Argument("WEIGHTS|DETECTIONS|POSES")]
     """Weights (.safetensors file or shipped name), detections (.json of --out, .json.gz of ablate, COCO or BOP results) or poses (.csv, BOP19 format)."""
     captures: Path
     """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files. BOP: its test targets are scored, with amodal boxes and at least 10 % visible; poses also need its meshes. Without labels, weights get unsupervised scores."""
     out: Path | None = None
     """Output file (.json) of scores, errors per image and detections; a page (.html) is written next to it."""
-    poses: Path | None = None
+    poses: Rare[Path | None] = None
     """Output file (.csv) of poses estimated in a BOP dataset; they are scored too."""
     refine: Refine = None
-    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
-    """Category names of real images and their names in renders."""
-    ignore_unmatched: bool = False
+    map: CategoryMap = ()
+    ignore_unmatched: Rare[bool] = False
     """Ignore objects of categories that the detector does not have."""
     sessions: Sessions = None
     limit: int | None = None
     """Read at most this many real images."""
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    workers: int = os.cpu_count() or 1
-    """Number of CPU threads."""
+    device: Device = "cpu"
+    workers: Threads = os.cpu_count() or 1
     overwrite: Overwrite = False
     split: Split = None
     skip_invalid: SkipInvalid = False

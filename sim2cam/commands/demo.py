@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim2cam.commands.options import OutputOptions, SkipInvalid, check_numbers
+from sim2cam.commands.options import (
+    OutputOptions,
+    Seed,
+    SkipInvalid,
+    check_numbers,
+)
 from sim2cam.commands.results import Result
 from sim2cam.files import lock_folder, prepare_folder
 
@@ -18,16 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Demo:
-    """Render dice, translate, train and score a detector, and write a page (about ten minutes)."""
+    """Run the whole pipeline on dice in ten minutes.
+
+    Renders, translates, trains and scores a detector, and writes a page.
+    """
 
     out: Path = Path("runs/demo")
     """Output folder."""
     captures: Path | None = None
     """Real images: a folder with style.json (or train.json) and test.json, or one COCO file; default: the shipped stand-in camera."""
-    seed: int = 0
-    """Random seed."""
+    seed: Seed = 0
     workers: int = min(2, os.cpu_count() or 1)
-    """Number of processes and threads."""
+    """Number of processes and threads; default: 2."""
     overwrite: bool = False
     """Replace an earlier demo in the folder."""
     skip_invalid: SkipInvalid = False

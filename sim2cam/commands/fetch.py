@@ -6,9 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from sim2cam.commands.options import OutputOptions
+from sim2cam.commands.options import Argument, OutputOptions
 from sim2cam.commands.results import Result
 from sim2cam.errors import UsageError, suggest_name
 
@@ -19,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Download a public dataset after showing its licence."""
+    """Download a public dataset."""
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    name: Annotated[str, Argument("NAME")]
     """dice: photos of dice with boxes. lmo, lm, tless, tudl, icbin, ycbv: BOP test images with poses and meshes."""
     accept_licence: bool = False
     """Accept the licence without a prompt."""

@@ -124,7 +124,7 @@ def test_rendering_needs_no_physics(sim, tmp_path):
     assert done.returncode == 0, done.stderr
     assert bytes_of(tmp_path / "d") == bytes_of(sim)
     alone = ["render", str(tmp_path / "r.toml"), "--count", "4", "--workers", "1", "--seed", "3"]
-    assert main([*alone, "--out", str(tmp_path / "scenes"), "--no-images"]) == 0
+    assert main([*alone, "--out", str(tmp_path / "scenes"), "--skip-render"]) == 0
     recorded = [root / "shards/000000/scenes.jsonl" for root in (tmp_path / "scenes", sim)]
     assert recorded[0].read_bytes() == recorded[1].read_bytes()
     assert main([*render, "4", "--overwrite"]) == 1
