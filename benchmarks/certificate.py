@@ -24,7 +24,7 @@ import tyro
 from numpy.typing import NDArray
 from rendering.sheet import write_contact_sheet
 from saboteurs import BENIGN, SABOTEURS, Change, Subject
-from scoring_log import RESULTS
+from scoring_log import FIGURES, RESULTS
 
 from sim2cam.adapt.certificate import certificate
 from sim2cam.adapt.certificate.certificate import (
@@ -100,7 +100,7 @@ def main(arguments: Arguments) -> None:
         "benign": benign,
     }
     write_json(RESULTS / "certificate.json", facts)
-    write_sheet(subjects[0], RESULTS / "certificate.jpg")
+    write_sheet(subjects[0], FIGURES / "certificate.jpg")
     for row in (*saboteurs, *benign):
         share = row["failed_without_verifiers"]["value"]
         print(

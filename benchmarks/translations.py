@@ -27,7 +27,7 @@ import numpy as np
 import tyro
 from dice import write_sheet
 from numpy.typing import NDArray
-from scoring_log import RESULTS, locate_real_dataset
+from scoring_log import FIGURES, RESULTS, locate_real_dataset
 
 from sim2cam.adapt.store import TRANSFER_TYPES
 from sim2cam.data.environment import collect_environment
@@ -99,7 +99,7 @@ def main(arguments: Arguments) -> None:
         print(rows[-1], flush=True)
         if rows[-1]["kept"]:
             columns[run.name] = read_dataset(out)
-    write_sheet(columns, RESULTS / "translations.jpg")
+    write_sheet(columns, FIGURES / "translations.jpg")
 
 
 def measure(
