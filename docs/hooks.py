@@ -37,11 +37,7 @@ _log = logging.getLogger("mkdocs.hooks.sim2cam")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Expand the patterns of the navigation, and leave out tutorials without a notebook."""
-    config.nav = [
-        {title: _expand(entry) if isinstance(entry, list) else entry}
-        for section in config.nav
-        for title, entry in section.items()
-    ]
+    config.nav = _expand(config.nav)
     return config
 
 
@@ -84,7 +80,9 @@ def _expand(entries: list[Any]) -> list[Any]:
     for entry in entries:
         if isinstance(entry, str) and "*" in entry:
             expanded += _list_pages(entry)
-        elif not (isinstance(entry, str) and _is_missing_tutorial(entry)):
+        elif isinstance(entry, dict):
+            expanded.append({t: _expand(e) if isinstance(e, list) else e for t, e in entry.items()})
+        elif not _is_missing_tutorial(entry):
             expanded.append(entry)
     return expanded
 
@@ -93,7 +91,7 @@ def _list_pages(pattern: str) -> Iterator[Any]:
     paths = sorted(DOCS.glob(f"{pattern}.md"), key=lambda path: (path.stem != "index", path.stem))
     for path in paths:
         page = path.relative_to(DOCS).as_posix()
-        name = path.stem.replace("-", " ")
+        name = re.sub(r"^\d+-", "", path.stem).replace("-", " ")
         yield page if path.stem == "index" else {TITLES.get(path.stem, name.capitalize()): page}
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import inspect
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
-
-import docstring_parser
 
 import sim2cam
 from sim2cam import cli, commands, errors
 from sim2cam.commands.options import FolderOptions, OutputOptions
+from sim2cam.commands.parser import build_parser
 from sim2cam.data import channels
 from sim2cam.pipeline.recipe_reference import (
     KeyReference,
@@ -24,7 +22,6 @@ from sim2cam.pipeline.recipe_reference import (
     list_tables,
 )
 
-SECTIONS = (FolderOptions, OutputOptions)
 VALUE_TYPES = {
     "ObjectLabel": "sim2cam.data.sample.ObjectLabel",
     "Detection": "sim2cam.metrics.detection.Detection",
@@ -51,52 +48,64 @@ class Option:
     """Option or argument of a command.
 
     Attributes:
-        name: Name as typed: ``--count``, or the placeholder of a positional argument.
-        values: Placeholder or allowed values; empty for switches.
-        default: Default; empty if required.
+        name: Flag, or placeholder of an argument.
+        usage: As typed, with the placeholder of the value.
         meaning: Help text.
+        is_rare: Whether only ``--help-all`` lists it.
     """
 
     name: str
-    values: str
-    default: str
+    usage: str
     meaning: str
+    is_rare: bool
 
 
 def list_commands() -> dict[str, type]:
     """Return the classes of all commands by name, such as ``adapt train``."""
-    return dict(_walk_commands(cli._Command, ""))
+    return dict(cli._COMMANDS)
 
 
-def list_options(command: type) -> Iterator[Option]:
-    """Yield the options of a command, without those that many commands share."""
-    hints = get_type_hints(command, include_extras=True)
-    texts = _read_attribute_docstrings(command)
-    for field in dataclasses.fields(command):
-        if field.default_factory not in SECTIONS:
-            yield _describe_option(field, hints[field.name], texts.get(field.name, ""))
+def list_options(command: type, name: str = "") -> list[Option]:
+    """Return the arguments and options of a command."""
+    parser = build_parser(command, name)
+    return [
+        _describe_option(action, is_rare=group.title == "more options")
+        for group in parser._action_groups
+        for action in group._group_actions
+    ]
 
 
 def build_cli_page() -> str:
     """Return the page of all commands with their options."""
+    shared = [_list_names(section) for section in (OutputOptions, FolderOptions)]
+    render = list_options(list_commands()["render"])
     parts = [
         "# Command line\n\n"
-        "Every command prints its help with `--help`. Exit codes: 0 success, 1 the command ran and failed, "
-        "2 wrong usage, 130 interrupted. Results go to standard output, messages to standard error.\n\n"
-        "## Options of all commands\n\n" + _format_options(_list_section_options(OutputOptions)),
-        "Commands that write a folder refuse one that is not empty, unless one of these options is given:\n\n"
-        + _format_options(_list_section_options(FolderOptions)),
+        "`sim2cam COMMAND --help` shows the usual options of a command, `--help-all` all. Exit codes: 0 "
+        "success, 1 the command ran and failed, 2 wrong usage, 130 interrupted. Results go to standard "
+        "output, messages to standard error.\n\n"
+        "## Options of all commands\n\n" + _format_options(render, shared[0]),
+        "Commands that write a folder refuse one that is not empty, unless one of these options is "
+        "given:\n\n" + _format_options(render, shared[1]),
     ]
-    for name, command in sorted(list_commands().items()):
-        usage = f"```text\nsim2cam {name} {_format_usage(command)}\n```"
-        options = list(list_options(command))
-        folder = any(
-            field.default_factory is FolderOptions for field in dataclasses.fields(command)
-        )
-        extra = "\n\nAlso `--resume` and `--overwrite`." if folder else ""
-        text = _format_prose(inspect.getdoc(command) or "")
-        parts.append(f"## {name}\n\n{text}\n\n{usage}\n\n{_format_options(options)}{extra}")
+    for group, names in cli._GROUPS.items():
+        parts.append(f"## {group}")
+        parts += [_format_command(name, command, shared) for name, command in names.items()]
     return "\n\n".join(parts) + "\n"
+
+
+def _format_command(name: str, command: type, shared: list[set[str]]) -> str:
+    parser = build_parser(command, name)
+    options = list_options(command, name)
+    names = {option.name for option in options}
+    has_folder = shared[1] <= names
+    own = names - shared[0] - (shared[1] if has_folder else set())
+    usual = _format_options([o for o in options if not o.is_rare], own)
+    rare = _format_options([o for o in options if o.is_rare], own)
+    folder = "\n\nAlso `--resume` and `--overwrite`." if has_folder else ""
+    text = _format_prose(inspect.getdoc(command) or "")
+    more = f"\n\nMore options:\n\n{rare}" if rare else ""
+    return f"### {name}\n\n{text}\n\n```text\n{parser.usage}\n```\n\n{usual}{more}{folder}"
 
 
 def build_recipe_page() -> str:
@@ -234,85 +243,29 @@ def build_errors_page() -> str:
     )
 
 
-def _walk_commands(union: Any, prefix: str) -> Iterator[tuple[str, type]]:
-    for member in get_args(union):
-        owner, config = get_args(member)[0], get_args(member)[1]
-        name = f"{prefix} {config.name}".strip()
-        if isinstance(owner, type):
-            yield name, owner
-        else:
-            yield from _walk_commands(owner, name)
+def _describe_option(action: argparse.Action, *, is_rare: bool) -> Option:
+    flag = action.option_strings[-1] if action.option_strings else ""
+    takes_value = action.nargs != 0
+    value = str(action.metavar) if takes_value else ""
+    several = f" [{value} ...]" if action.nargs == "+" else ""
+    short = f"{action.option_strings[0]}, " if len(action.option_strings) > 1 else ""
+    required = " Required." if action.required and flag else ""
+    meaning = _format_prose(f"{action.help}{required}".replace("%%", "%"))
+    return Option(flag or value, f"{short}{flag} {value}{several}".strip(), meaning, is_rare)
 
 
-def _describe_option(field: dataclasses.Field[Any], hint: Any, text: str) -> Option:
-    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    kind = get_args(hint)[0] if notes else hint
-    settings = {
-        key: getattr(note, key)
-        for note in notes
-        for key in ("name", "metavar", "help")
-        if getattr(note, key, None)
-    }
-    name = (settings.get("name") or field.name).replace("_", "-")
-    values = settings.get("metavar") or _describe_values(kind)
-    is_positional = any("Positional" in repr(note) for note in notes)
-    default = _format_default(field)
-    if kind is bool:
-        values, name = "", f"no-{name}" if field.default is True else name
-    shown = values if is_positional else f"--{name}"
-    return Option(
-        shown, "" if is_positional else values, default, _format_prose(settings.get("help") or text)
-    )
+def _list_names(section: type) -> set[str]:
+    return {f"--{field.name}" for field in dataclasses.fields(section)}
 
 
-def _list_section_options(section: type) -> list[Option]:
-    return list(list_options(section))
-
-
-def _format_default(field: dataclasses.Field[Any]) -> str:
-    if field.default is MISSING and field.default_factory is MISSING:
-        return "required"
-    if isinstance(field.default, bool) or field.default in (None, (), ""):
-        return ""
-    if field.name == "workers":
-        return "number of cores" if field.default != 1 else "1"
-    return f"`{field.default}`"
-
-
-def _describe_values(kind: Any) -> str:
-    origin, parts = get_origin(kind), [p for p in get_args(kind) if p is not NoneType]
-    if origin in (Union, UnionType):
-        return _describe_values(parts[0])
-    if origin is Literal:
-        return "|".join(map(str, parts))
-    if origin is tuple:
-        return f"{_describe_values(parts[0])} ..."
-    if origin is Annotated:
-        return _describe_values(parts[0])
-    return {int: "INT", float: "NUMBER", str: "TEXT", Path: "PATH", bool: ""}.get(kind, "VALUE")
-
-
-def _read_attribute_docstrings(owner: type) -> dict[str, str]:
-    parsed = docstring_parser.parse_from_object(owner)
-    return {p.arg_name: " ".join((p.description or "").split()) for p in parsed.params}
-
-
-def _format_usage(command: type) -> str:
-    words = []
-    for option in list_options(command):
-        if option.default == "required":
-            words.append(f"{option.name} {option.values}".strip())
-    return " ".join([*words, "[OPTIONS]"])
-
-
-def _format_options(options: Iterable[Option]) -> str:
-    rows = []
-    for option in options:
-        code = f"`{option.name} {option.values}".rstrip() + "`"
-        default = "" if option.default == "required" else option.default
-        required = " Required." if option.default == "required" else ""
-        rows.append(f"| {_escape(code)} | {_escape(option.meaning)}{required} | {default} |")
-    return "| option | meaning | default |\n|---|---|---|\n" + "\n".join(rows)
+def _format_options(options: Iterable[Option], names: set[str]) -> str:
+    """Return a table of the options with these names; empty without any."""
+    rows = [
+        f"| `{_escape(option.usage)}` | {_escape(option.meaning)} |"
+        for option in options
+        if option.name in names
+    ]
+    return "| option | meaning |\n|---|---|\n" + "\n".join(rows) if rows else ""
 
 
 def _format_table(heading: str, table: TableReference, note: str = "") -> str:

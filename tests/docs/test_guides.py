@@ -63,12 +63,11 @@ def test_commands_exist(text):
     finally:
         sys.path.remove(str(DOCS))
     commands = reference.list_commands()
-    shared = {"--resume", "--overwrite", "--json", "--quiet", "--verbose"}
     for line in text.splitlines():
         match = re.search(r"\bsim2cam ((?:adapt |domain |scenes )?[a-z-]+)(.*)", line)
         if match is None or "pip install" in line:
             continue
         name, words = match[1], shlex.split(match[2], comments=True)
-        options = {o.name for o in reference.list_options(commands[name])} | shared
+        options = {o.name for o in reference.list_options(commands[name])}
         flags = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert flags <= options, line

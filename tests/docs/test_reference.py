@@ -125,7 +125,7 @@ def test_environment_variables_are_documented():
 def test_every_command_is_on_both_pages(reference):
     cli, python = reference.build_cli_page(), reference.build_commands_page()
     for name in reference.list_commands():
-        assert f"\n## {name}\n" in cli
+        assert f"\n### {name}\n" in cli
         assert f"commands.{name.replace(' ', '_').replace('-', '_')}(" in python
 
 
@@ -135,11 +135,13 @@ def test_every_option_has_a_meaning(reference):
             assert option.meaning, f"{name} {option.name}"
 
 
-def test_positional_and_optional_arguments_are_told_apart(reference):
+def test_options_are_shown_as_typed(reference):
     options = {o.name: o for o in reference.list_options(reference.list_commands()["render"])}
-    assert options["RECIPE"].default == "required"
-    assert options["--no-images"].values == ""
-    assert options["--set"].values == "FACTOR=VALUE [FACTOR=VALUE ...]"
+    assert options["RECIPE"].usage == "RECIPE"
+    assert options["--preview"].usage == "--preview"
+    assert options["--count"].usage == "--count INT"
+    assert options["--seed"].is_rare
+    assert not options["--count"].is_rare
 
 
 def test_every_channel_has_a_description(reference):
