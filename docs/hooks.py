@@ -32,6 +32,7 @@ _LOADED = re.compile(
 )
 _LOADED_BY_CSS = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", re.IGNORECASE)
 _EXTERNAL_LINK = re.compile(r"<a\b[^>]*?\bhref=[\"']?(https?://[^\"' >]+)", re.IGNORECASE)
+_INTERVAL = re.compile(r"\(-?[\d.,]+(?:–| to )-?[\d.,]+\)")
 _log = logging.getLogger("mkdocs.hooks.sim2cam")
 
 
@@ -51,6 +52,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep intervals such as ``(0.402–0.492)`` on one line."""
+    return _INTERVAL.sub(r'<span class="interval">\g<0></span>', html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -265,7 +265,7 @@ def _format_options(options: Iterable[Option], names: set[str]) -> str:
         for option in options
         if option.name in names
     ]
-    return "| option | meaning |\n|---|---|\n" + "\n".join(rows) if rows else ""
+    return _wrap_table("| option | meaning |\n|---|---|\n", rows) if rows else ""
 
 
 def _format_table(heading: str, table: TableReference, note: str = "") -> str:
@@ -274,7 +274,13 @@ def _format_table(heading: str, table: TableReference, note: str = "") -> str:
         for key in table.keys
     ]
     head = "| key | unit | values | default | meaning |\n|---|---|---|---|---|\n"
-    return f"{heading}\n\n{table.meaning}{note}\n\n{head}" + "\n".join(rows)
+    return f"{heading}\n\n{table.meaning}{note}\n\n{_wrap_table(head, rows)}"
+
+
+def _wrap_table(head: str, rows: Iterable[str]) -> str:
+    """Return a table in a block that the style sheet knows."""
+    lines = "\n".join(rows)
+    return f'<div class="keys" markdown="1">\n\n{head}{lines}\n\n</div>'
 
 
 def _format_directive(path: str, heading: str, level: int = 2) -> str:
