@@ -15,8 +15,9 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from nbconvert import MarkdownExporter
 
-sys.path.insert(0, str(Path(__file__).parent))
-import reference  # lies beside this file, which is no package
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
+import gallery
+import reference
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -45,6 +46,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     pages = {f"reference/{name}": text for name, text in reference.build_pages().items()}
+    pages["gallery/index.md"] = gallery.build_page()
     pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text().replace("](docs/", "](")
     for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
         for name, content in _convert_notebook(notebook).items():
