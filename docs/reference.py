@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Iterable, Iterator
@@ -65,12 +66,12 @@ def list_commands() -> dict[str, type]:
     return dict(cli._COMMANDS)
 
 
-def list_options(command: type, name: str = "") -> list[Option]:
+@functools.cache
+def list_options(command: type) -> list[Option]:
     """Return the arguments and options of a command."""
-    parser = build_parser(command, name)
     return [
         _describe_option(action, is_rare=group.title == "more options")
-        for group in parser._action_groups
+        for group in build_parser(command, "")._action_groups
         for action in group._group_actions
     ]
 
@@ -96,7 +97,7 @@ def build_cli_page() -> str:
 
 def _format_command(name: str, command: type, shared: list[set[str]]) -> str:
     parser = build_parser(command, name)
-    options = list_options(command, name)
+    options = list_options(command)
     names = {option.name for option in options}
     has_folder = shared[1] <= names
     own = names - shared[0] - (shared[1] if has_folder else set())

@@ -50,7 +50,7 @@ class Frame:
         return self.read_channel("depth")
 
     def read_channel(self, name: ChannelName) -> NDArray[Any]:
-        """Return a per-pixel channel, as ``sim2cam.data.channels`` describes them.
+        """Return a per-pixel channel; the reference of label channels has shapes and units.
 
         Raises:
             UsageError: If the frame has no such channel.

@@ -1,13 +1,16 @@
 """The reference is complete: each test compares a page with the code or with a real dataset."""
 
+import inspect
 import json
 import re
 import sys
 from pathlib import Path
+from types import FunctionType
 
 import numpy as np
 import pytest
 
+import sim2cam
 from sim2cam import commands, errors
 from sim2cam.data.channels import CHANNELS, EXTRAS
 from sim2cam.images import encode_png
@@ -149,6 +152,20 @@ def test_every_channel_has_a_description(reference):
     rows = re.findall(r"^\| (`.*?) \| (.+) \|$", page, re.M)
     names = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
     assert names == {*CHANNELS, *EXTRAS}
+
+
+def test_the_python_api_names_no_internal_module():
+    documented = [getattr(sim2cam, name) for name in sim2cam.__all__ if name[0].isupper()]
+    members = [
+        member
+        for owner in documented
+        for name, member in vars(owner).items()
+        if not name.startswith("_") and isinstance(member, FunctionType | property)
+    ]
+    texts = [inspect.getdoc(item) or "" for item in (*documented, *members, sim2cam.load)]
+    assert all(texts)
+    modules = {match for text in texts for match in re.findall(r"sim2cam\.(\w+)", text)}
+    assert modules <= {*sim2cam.__all__}
 
 
 def test_every_error_is_listed(reference):
