@@ -66,12 +66,12 @@ def list_commands() -> dict[str, type]:
     return dict(cli._COMMANDS)
 
 
-@functools.cache
 def list_options(command: type) -> list[Option]:
     """Return the arguments and options of a command."""
+    name = next(name for name, owner in list_commands().items() if owner is command)
     return [
         _describe_option(action, is_rare=group.title == "more options")
-        for group in build_parser(command, "")._action_groups
+        for group in _build_parser(command, name)._action_groups
         for action in group._group_actions
     ]
 
@@ -95,8 +95,10 @@ def build_cli_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_build_parser = functools.cache(build_parser)
+
+
 def _format_command(name: str, command: type, shared: list[set[str]]) -> str:
-    parser = build_parser(command, name)
     options = list_options(command)
     names = {option.name for option in options}
     has_folder = shared[1] <= names
@@ -106,7 +108,7 @@ def _format_command(name: str, command: type, shared: list[set[str]]) -> str:
     folder = "\n\nAlso `--resume` and `--overwrite`." if has_folder else ""
     text = _format_prose(inspect.getdoc(command) or "")
     more = f"\n\nMore options:\n\n{rare}" if rare else ""
-    return f"### {name}\n\n{text}\n\n```text\n{parser.usage}\n```\n\n{usual}{more}{folder}"
+    return f"### {name}\n\n{text}\n\n```text\n{_build_parser(command, name).usage}\n```\n\n{usual}{more}{folder}"
 
 
 def build_recipe_page() -> str:
