@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sim2cam.progress import Progress, Stages, ignore_progress
@@ -50,7 +50,7 @@ class _Stage:
     """Stage of a command; its rate counts only units finished after the first call."""
 
     title: str
-    start_s: float = field(default_factory=lambda: time.monotonic())
+    start_s: float
     first: int | None = None
     done: int = 0
     total: int = 0
@@ -80,7 +80,7 @@ class _LineStages:
         self._stage: _Stage | None = None
 
     def __call__(self, name: str) -> Progress:
-        self._stage = _Stage(_format_title(self._names, name))
+        self._stage = _Stage(_format_title(self._names, name), time.monotonic())
         return self._stage.update
 
     def print_lines(self, stop: threading.Event) -> None:

@@ -53,7 +53,7 @@ def map_units(
         stall_s: Time in seconds without heartbeat or result after which a worker is killed; None
             waits indefinitely.
         on_items: Called with the number of finished items, such as images, of the units that are not
-            finished yet; ``send_heartbeat`` counts them.
+            finished yet: after each item that ``send_heartbeat`` reports, and after each result.
 
     Raises:
         Sim2CamError: If units failed twice. Errors of ``function`` are raised as they are.
@@ -63,6 +63,7 @@ def map_units(
             with _count_items(on_items):
                 result = function(unit)
             yield result
+            on_items(0)
         return
     pool = _Pool(function, units, min(workers, len(units)), stall_s, on_items)
     try:
@@ -202,7 +203,7 @@ class _Pool(Generic[Unit, Result]):
         if kind == "beat":
             if value is not None:
                 worker.items = value
-                self._on_items(sum(busy.items for busy in self._busy))
+                self._count_items()
             return
         self._busy.remove(worker)
         self._idle.append(worker)
@@ -212,6 +213,10 @@ class _Pool(Generic[Unit, Result]):
             raise value
         else:
             yield value
+            self._count_items()
+
+    def _count_items(self) -> None:
+        self._on_items(sum(worker.items for worker in self._busy))
 
     def _stop_worker(self, worker: _Worker) -> None:
         self._busy.remove(worker)

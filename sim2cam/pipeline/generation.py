@@ -175,7 +175,6 @@ def _make_shards(
 
     for finished in map_units(make_shard, missing, workers, stall_s=STALL_S, on_items=report):
         done += finished
-        progress(done, count)
 
 
 def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:

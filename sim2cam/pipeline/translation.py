@@ -328,7 +328,6 @@ def apply_transfer(
             translate_shard, units, workers, stall_s=STALL_S, on_items=report
         ):
             done += finished
-            progress(done, total)
         certificate = DatasetCertificate(certification.limits, digests, _read_certificates(root))
         write_json(root / CERTIFICATE, certificate.to_json())
         if certificate.accepted_count:

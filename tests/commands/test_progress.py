@@ -45,7 +45,7 @@ def test_lines_name_stage_count_rate_and_time_left(capsys, monkeypatch):
 def test_line_of_a_stage(done, seconds, line, monkeypatch):
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    stage = progress._Stage("score")
+    stage = progress._Stage("score", now)
     for number in done:
         stage.update(number, 20)
     now += seconds
