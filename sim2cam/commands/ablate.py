@@ -106,7 +106,18 @@ class Ablate:
             open_ablation(
                 plan, captures, self.out, resume=self.folder.resume, overwrite=self.folder.overwrite
             )
-            missing = run_variants(plan, options, selected, captures, self.out, workers=self.workers, minutes=self.minutes, device=self.device, progress=console.start_progress("trainings"))  # fmt: skip
+            with console.show_progress("trainings") as stages:
+                missing = run_variants(
+                    plan,
+                    options,
+                    selected,
+                    captures,
+                    self.out,
+                    workers=self.workers,
+                    minutes=self.minutes,
+                    device=self.device,
+                    progress=stages("trainings"),
+                )
             if (self.out / CHOICE_FILE).is_file():
                 notes = (*notes, read_transfer_choice(self.out / CHOICE_FILE).describe())
                 console.info(notes[-1])

@@ -26,7 +26,7 @@ from sim2cam.commands.results import Result
 from sim2cam.commands.runs import (
     drop_unset,
     lock_run_folder,
-    make_step_callback,
+    make_callbacks,
     remove_damaged_shards,
     set_thread_budget,
 )
@@ -153,18 +153,19 @@ class AdaptTrain:
         perception = self._load_perception(training, verifiers, sim)
         with lock_run_folder(self.out, self.folder):
             tensorboard = TensorBoardLogger(self.out) if self.tensorboard else None
-            outcome = train_network(
-                sim,
-                real,
-                training,
-                self.out,
-                certification=Certification(options.certificate, verifiers),
-                resume=self.folder.resume,
-                device=self.device,
-                progress=make_step_callback(console, method, tensorboard),
-                paired=self.paired,
-                perception=perception,
-            )
+            with console.show_progress("training") as stages:
+                outcome = train_network(
+                    sim,
+                    real,
+                    training,
+                    self.out,
+                    certification=Certification(options.certificate, verifiers),
+                    resume=self.folder.resume,
+                    device=self.device,
+                    callbacks=make_callbacks(console, method, tensorboard, stages("training")),
+                    paired=self.paired,
+                    perception=perception,
+                )
             if is_main_process():
                 write_training_page(self.out, outcome, real)
         return AdaptTrainResult(self.out, method, outcome)
@@ -284,18 +285,19 @@ class AdaptApply:
         limits = (recipe or load_recipe(self.recipe)).adapt.certificate
         if self.verify:
             remove_damaged_shards(self.out, self.folder, self.output)
-        certificate = apply_transfer(
-            self.translator,
-            sim,
-            self.out,
-            certification=Certification(limits, _resolve_verifiers(self.task, self.verifier)),
-            seed=self.seed,
-            workers=workers,
-            device=self.device,
-            resume=self.folder.resume,
-            overwrite=self.folder.overwrite,
-            progress=self.output.make_console().start_progress("translating"),
-        )
+        with self.output.make_console().show_progress("translating") as stages:
+            certificate = apply_transfer(
+                self.translator,
+                sim,
+                self.out,
+                certification=Certification(limits, _resolve_verifiers(self.task, self.verifier)),
+                seed=self.seed,
+                workers=workers,
+                device=self.device,
+                resume=self.folder.resume,
+                overwrite=self.folder.overwrite,
+                progress=stages("translating"),
+            )
         page = self.out / CERTIFICATE_PAGE
         write_certificate_page(certificate, list_image_pairs(self.out, sim), page)
         return AdaptApplyResult(self.out, certificate)

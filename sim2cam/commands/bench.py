@@ -129,7 +129,8 @@ class Bench:
         from sim2cam.experiments.pose_benchmark import bench_poses, read_pose_task
 
         task = read_pose_task(self.captures, limit=self.limit)
-        result = bench_poses(path, task, progress=console.start_progress("scoring"))
+        with console.show_progress("scoring poses") as stages:
+            result = bench_poses(path, task, progress=stages("scoring poses"))
         if result.ignored_count:
             console.info(
                 f"{result.ignored_count} poses ignored: not a test target, or more than its instances."
@@ -158,14 +159,15 @@ class Bench:
 
         check_poses(detector)
         objects = detector.card.objects
-        predictions = estimate_poses(
-            detector,
-            self.captures,
-            category_map=parse_category_map(self.map),
-            meshes=read_meshes(self.refine, objects) if self.refine else NO_MESHES,
-            limit=self.limit,
-            progress=console.start_progress("estimating poses"),
-        )
+        with console.show_progress("estimating poses") as stages:
+            predictions = estimate_poses(
+                detector,
+                self.captures,
+                category_map=parse_category_map(self.map),
+                meshes=read_meshes(self.refine, objects) if self.refine else NO_MESHES,
+                limit=self.limit,
+                progress=stages("estimating poses"),
+            )
         write_pose_results(predictions.poses, path)
         return predictions
 
@@ -227,7 +229,8 @@ class Bench:
                 f"--map and --ignore-unmatched require labels, but {self.captures} has none."
             )
         detector = self._load_detector()
-        result = bench_unlabelled(detector, captures, progress=console.start_progress("predicting"))
+        with console.show_progress("predicting") as stages:
+            result = bench_unlabelled(detector, captures, progress=stages("predicting"))
         console.info(
             f"{self.captures} has no labels, so accuracy cannot be measured. The unsupervised scores "
             "below only rank similar detectors, and may be misleading."
@@ -257,14 +260,15 @@ class Bench:
             )
             predictions = self._estimate_poses(detector, self.poses, console).predictions
             poses = self._score_poses(self.poses, console)
-        result = bench(
-            detector,
-            captures,
-            category_map=category_map,
-            ignore_unmatched=self.ignore_unmatched,
-            cached_predictions=predictions,
-            progress=console.start_progress("predicting"),
-        )
+        with console.show_progress("predicting") as stages:
+            result = bench(
+                detector,
+                captures,
+                category_map=category_map,
+                ignore_unmatched=self.ignore_unmatched,
+                cached_predictions=predictions,
+                progress=stages("predicting"),
+            )
         return result, poses, warning
 
     def _load_detector(self) -> AnyDetector:

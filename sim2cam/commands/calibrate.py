@@ -61,7 +61,8 @@ class Calibrate:
         console = self.output.make_console()
         rng = derive_rng(self.seed, "calibrate")
         monitor = _load_monitor(self.monitor)
-        fit = calibrate(self.captures, board, rng, console.start_progress("photos"), monitor)
+        with console.show_progress("measuring photos") as stages:
+            fit = calibrate(self.captures, board, rng, stages("measuring photos"), monitor)
         if self.out is not None:
             write_camera(self.out, fit)
         return CalibrateResult(fit, self.out)
@@ -123,9 +124,10 @@ class Drift:
         console = self.output.make_console()
         rng = derive_rng(self.seed, "drift")
         monitor = _load_monitor(self.monitor)
-        report = detect_drift(
-            fit, self.captures, board, rng, console.start_progress("photos"), monitor
-        )
+        with console.show_progress("measuring photos") as stages:
+            report = detect_drift(
+                fit, self.captures, board, rng, stages("measuring photos"), monitor
+            )
         return DriftResult(report)
 
 

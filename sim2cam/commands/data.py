@@ -102,18 +102,19 @@ class Render:
             remove_damaged_shards(out, self.folder, self.output)
         if self.skip_render:
             return self._simulate(recipe, change, out, count)
-        dataset = generate(
-            recipe,
-            out,
-            count=count,
-            seed=self.seed,
-            workers=self.workers,
-            resume=self.folder.resume,
-            overwrite=self.folder.overwrite,
-            progress=console.start_progress("rendering"),
-            change=change,
-            scenes=self.scenes,
-        )
+        with console.show_progress("rendering") as stages:
+            dataset = generate(
+                recipe,
+                out,
+                count=count,
+                seed=self.seed,
+                workers=self.workers,
+                resume=self.folder.resume,
+                overwrite=self.folder.overwrite,
+                progress=stages("rendering"),
+                change=change,
+                scenes=self.scenes,
+            )
         for name in find_unknown_instances(change, out):
             console.info(f"no scene contains {name}: it is not changed.")
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
@@ -134,17 +135,18 @@ class Render:
 
         if self.scenes is not None:
             raise UsageError("--skip-render and --scenes exclude each other. Remove one.")
-        scene_count = simulate_scenes(
-            recipe,
-            out,
-            count=count,
-            seed=self.seed,
-            workers=self.workers,
-            resume=self.folder.resume,
-            overwrite=self.folder.overwrite,
-            progress=self.output.make_console().start_progress("simulating"),
-            change=intervention,
-        )
+        with self.output.make_console().show_progress("simulating") as stages:
+            scene_count = simulate_scenes(
+                recipe,
+                out,
+                count=count,
+                seed=self.seed,
+                workers=self.workers,
+                resume=self.folder.resume,
+                overwrite=self.folder.overwrite,
+                progress=stages("simulating"),
+                change=intervention,
+            )
         return RenderResult(out, {"scenes": scene_count})
 
     def _check_preview_flags(self) -> None:

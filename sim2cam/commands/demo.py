@@ -43,7 +43,7 @@ class Demo:
     def run(self) -> DemoScores:
         """Run the demo and write the page."""
         from sim2cam.commands.pages import write_demo_page
-        from sim2cam.experiments.demo import OUTPUT_NAMES, read_demo_captures, run_demo
+        from sim2cam.experiments.demo import OUTPUT_NAMES, STAGES, read_demo_captures, run_demo
         from sim2cam.render.renderer import get_renderer
 
         check_numbers(seed=self.seed, workers=self.workers)
@@ -53,14 +53,15 @@ class Demo:
             prepare_folder(self.out, OUTPUT_NAMES, "a demo", resume=False, overwrite=self.overwrite)
             console = self.output.make_console()
             console.info(f"renderer: {get_renderer().name}")
-            result = run_demo(
-                self.out,
-                self.captures,
-                splits,
-                seed=self.seed,
-                workers=self.workers,
-                progress=console.start_progress,
-            )
+            with console.show_progress(*STAGES) as progress:
+                result = run_demo(
+                    self.out,
+                    self.captures,
+                    splits,
+                    seed=self.seed,
+                    workers=self.workers,
+                    progress=progress,
+                )
             return DemoScores(result, write_demo_page(result))
 
 

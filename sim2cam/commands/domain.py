@@ -82,16 +82,17 @@ class DomainShow:
 
         selected = [factor for factor in factors if factor.group in self._select_groups(factors)]
         total = sum(len(list_extremes(factor)) for factor in selected)
-        progress = self.output.make_console().start_progress("images")
         images = defaultdict(list)
-        for done, extreme in enumerate(
-            render_factor_extremes(recipe, self.seed, selected), start=1
-        ):
-            progress(done, total)
-            if extreme is not None:
-                value = extreme.value
-                text = f"{value:.4g}" if isinstance(value, float) else format_case(value)
-                images[extreme.group, extreme.factor].append((text, extreme.rgb))
+        with self.output.make_console().show_progress("rendering") as stages:
+            progress = stages("rendering")
+            for done, extreme in enumerate(
+                render_factor_extremes(recipe, self.seed, selected), start=1
+            ):
+                progress(done, total)
+                if extreme is not None:
+                    value = extreme.value
+                    text = f"{value:.4g}" if isinstance(value, float) else format_case(value)
+                    images[extreme.group, extreme.factor].append((text, extreme.rgb))
         return images
 
     def _select_groups(self, factors: tuple[FactorHistogram, ...]) -> set[str]:
@@ -171,10 +172,9 @@ class DomainFit:
 
         console = self.output.make_console()
         console.info("select factors that image statistics can estimate, then fit their ranges")
-        fit = fit_recipe(recipe, captures, self.out, options, console.start_progress("trials"))
-        gap_stages = measure_fitted_gap(
-            recipe, fit, captures, options, console.start_progress("gap")
-        )
+        with console.show_progress("trials", "domain gap") as stages:
+            fit = fit_recipe(recipe, captures, self.out, options, stages("trials"))
+            gap_stages = measure_fitted_gap(recipe, fit, captures, options, stages("domain gap"))
         name = f"{recipe.name}-fitted"
         toml = self.out / f"{name}.toml"
         write_recipe(fit, self.recipe, name, toml)

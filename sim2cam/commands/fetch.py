@@ -45,7 +45,8 @@ class Fetch:
             )
             if not self.accept_licence:
                 _confirm_licence(dataset)
-        download = fetch(dataset, root, overwrite=self.overwrite, progress=console.start_progress)
+        with console.show_progress() as progress:
+            download = fetch(dataset, root, overwrite=self.overwrite, progress=progress)
         for url, digest in download.digests.items():
             status = (
                 "not verified, stored for the next download"

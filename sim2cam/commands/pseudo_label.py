@@ -90,8 +90,10 @@ class PseudoLabel:
             self.captures.resolve(), skip_invalid=True, split=self.split, roles=STYLE
         ).take(self.limit)
         check_images_readable(captures)
-        progress = self.output.make_console().start_progress("labelling")
-        labelled = pseudo_label(detector, captures, min_score=self.min_score, progress=progress)
+        with self.output.make_console().show_progress("labelling") as stages:
+            labelled = pseudo_label(
+                detector, captures, min_score=self.min_score, progress=stages("labelling")
+            )
         export_dataset({"train": labelled}, self.out, "coco", None, overwrite=self.overwrite)
         labels = [label for sample in labelled.samples for label in sample.objects or ()]
         uncertain = sum(label.is_crowd for label in labels)

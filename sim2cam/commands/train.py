@@ -22,7 +22,7 @@ from sim2cam.commands.options import (
     parse_category_map,
 )
 from sim2cam.commands.results import Result
-from sim2cam.commands.runs import drop_unset, lock_run_folder, make_step_callback, set_thread_budget
+from sim2cam.commands.runs import drop_unset, lock_run_folder, make_callbacks, set_thread_budget
 from sim2cam.errors import UsageError
 from sim2cam.learn.launch import is_main_process
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from sim2cam.models.card import DetectorCard
     from sim2cam.models.reliability.measurement import CalibrationSource
     from sim2cam.pipeline.recipe import Recipe
+
+
+_TRAIN_STAGE, _TUNE_STAGE, _CALIBRATE_STAGE = "training", "tuning", "calibrating"
 
 
 @dataclass(frozen=True)
@@ -155,24 +158,29 @@ class Train:
             )
         with lock_run_folder(self.out, self.folder):
             tensorboard = TensorBoardLogger(self.out) if self.tensorboard else None
-            train_detector(
-                parts,
-                config,
-                self.out,
-                auxiliary_data=AuxiliaryData(
-                    initial_weights, captures, backgrounds, validation_set
-                ),
-                resume=self.folder.resume,
-                device=self.device,
-                progress=make_step_callback(console, "detector", tensorboard),
-            )
-            weights = self.out / WEIGHTS
-            if is_main_process() and validation_set is not None:
-                tune_weights(weights, validation_set, device=self.device)
-            if is_main_process() and calibration_set is not None:
-                measure_reliability(
-                    weights, parts, config, calibration_set, source, device=self.device
+            with console.show_progress(*_list_stages(validation_set, calibration_set)) as stages:
+                train_detector(
+                    parts,
+                    config,
+                    self.out,
+                    auxiliary_data=AuxiliaryData(
+                        initial_weights, captures, backgrounds, validation_set
+                    ),
+                    resume=self.folder.resume,
+                    device=self.device,
+                    callbacks=make_callbacks(
+                        console, "detector", tensorboard, stages(_TRAIN_STAGE)
+                    ),
                 )
+                weights = self.out / WEIGHTS
+                if is_main_process() and validation_set is not None:
+                    stages(_TUNE_STAGE)
+                    tune_weights(weights, validation_set, device=self.device)
+                if is_main_process() and calibration_set is not None:
+                    stages(_CALIBRATE_STAGE)
+                    measure_reliability(
+                        weights, parts, config, calibration_set, source, device=self.device
+                    )
         return TrainResult(weights)
 
     def read_data(self, path: Path) -> Dataset:
@@ -250,6 +258,12 @@ class Train:
             "out-of-distribution images are not detected."
         )
         return datasets, None, "held-out images"
+
+
+def _list_stages(validation_set: Dataset | None, calibration_set: Dataset | None) -> list[str]:
+    stages = [_TRAIN_STAGE]
+    stages += [] if validation_set is None else [_TUNE_STAGE]
+    return stages if calibration_set is None else [*stages, _CALIBRATE_STAGE]
 
 
 def _warn_empty_categories(datasets: Sequence[Dataset], console: Console) -> None:

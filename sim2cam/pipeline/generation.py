@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from sim2cam.files import lock_folder
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_records import check_scenes, read_settled_scene
 from sim2cam.pipeline.scene_sampling import Instant, SettledScene, check_change, simulate_scene
+from sim2cam.progress import Progress, ignore_progress
 from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
 from sim2cam.randomize.domain_checks import list_label_classes
 from sim2cam.render.frame import Frame
@@ -56,9 +57,6 @@ _PREVIEW_PX = 400
 _MIN_PX = 16
 _MAX_INITIAL_FAILURES = 5  # failed scenes at the start of a shard before the recipe is refused
 _MAX_SHOWN = 3
-
-Progress = Callable[[int, int], None]
-"""Called with the numbers of finished samples and of all samples."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def generate(
     workers: int = 1,
     resume: bool = False,
     overwrite: bool = False,
-    progress: Progress = lambda *_: None,
+    progress: Progress = ignore_progress,
     change: Intervention = NO_INTERVENTION,
     scenes: Path | None = None,
 ) -> Dataset:
@@ -142,7 +140,7 @@ def simulate_scenes(
     workers: int = 1,
     resume: bool = False,
     overwrite: bool = False,
-    progress: Progress = lambda *_: None,
+    progress: Progress = ignore_progress,
     change: Intervention = NO_INTERVENTION,
 ) -> int:
     """Simulate the scenes of a dataset without images, and return their number.
@@ -171,9 +169,12 @@ def _make_shards(
     count = sum(unit.count for unit in units)
     done = count - sum(unit.count for unit in missing)
     progress(done, count)
-    for finished in map_units(make_shard, missing, workers, stall_s=STALL_S):
+
+    def report(unfinished: int) -> None:
+        progress(done + unfinished, count)
+
+    for finished in map_units(make_shard, missing, workers, stall_s=STALL_S, on_items=report):
         done += finished
-        progress(done, count)
 
 
 def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:
@@ -363,10 +364,10 @@ def _render_unit(
     Raises:
         SceneError: if the first scenes all fail.
     """
-    per_scene = recipe.render.samples_per_scene
+    per_scene, finished = recipe.render.samples_per_scene, 0
     end = unit.shard * SAMPLES_PER_SHARD + unit.count
     for scene_index in _list_scene_indices(unit, recipe):
-        send_heartbeat()
+        send_heartbeat(finished)
         count = min(per_scene, end - scene_index * per_scene)
         try:
             settled = _get_settled_scene(recipe, unit, scene_index)
@@ -374,13 +375,16 @@ def _render_unit(
             failures.append(asdict(QuarantinedScene(scene_index, count, str(error))))
             if len(failures) == _MAX_INITIAL_FAILURES and not scenes:
                 raise
+            finished += count
             continue
         scenes.append(_serialize_scene(settled, recipe))
         if not unit.render_images:
+            finished += count
             continue
         for sample in itertools.islice(_render_scene(recipe, settled, unit.seed), count):
-            send_heartbeat()
-            yield sample
+            yield sample  # written when the consumer asks for the next one
+            finished += 1
+            send_heartbeat(finished)
 
 
 def _get_settled_scene(recipe: Recipe, unit: RenderUnit, index: int) -> SettledScene:

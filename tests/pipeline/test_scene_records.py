@@ -74,7 +74,8 @@ def test_scenes_without_images_give_same_bytes(tmp_path, recipe):
         change=LIT,
     )
     assert settled == 9
-    assert (told[0], told[-1], len(told)) == ((0, 18), (18, 18), 3)
+    assert (told[0], told[-1]) == ((0, 18), (18, 18))
+    assert told == sorted(told)
     assert not list((tmp_path / "scenes").rglob("*.jpg"))
     taken = made(tmp_path / "taken", recipe, 18, change=LIT, scenes=tmp_path / "scenes")
     assert bytes_of(taken) == bytes_of(made(tmp_path / "whole", recipe, 18, change=LIT))
