@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DELETE_ON_ERROR:
-.PHONY: setup demo test test-slow lint docs gallery
+.PHONY: setup demo test test-slow lint docs gallery notebooks
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -62,6 +62,9 @@ $(VENV)/docs-done: $(READY)
 
 gallery: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python docs/gallery.py $(ARGS)
+
+notebooks: $(READY)
+	@OMP_NUM_THREADS=1 $(BIN)/python docs/notebooks.py $(ARGS)
 
 bench-%: $(READY)
 	@$(BIN)/python benchmarks/$*.py $(ARGS)
