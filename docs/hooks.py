@@ -112,6 +112,7 @@ def _is_missing_tutorial(page: str) -> bool:
 def _convert_notebook(path: Path) -> dict[str, str | bytes]:
     """Return the page of a notebook and its images, by file name."""
     notebook = nbformat.read(path, as_version=4)
+    notebook.metadata["language_info"] = {"name": "python"}
     resources = {"output_files_dir": f"{path.stem}_files", "unique_key": path.stem}
     body, resources = MarkdownExporter().from_notebook_node(notebook, resources=resources)
     source = f"\n\nThis page is the notebook `notebooks/{path.name}` with its stored outputs.\n"

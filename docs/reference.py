@@ -273,11 +273,18 @@ def _format_options(options: Iterable[Option], names: set[str]) -> str:
 
 def _format_table(heading: str, table: TableReference, note: str = "") -> str:
     rows = [
-        f"| `{key.name}` | {key.unit} | {_escape(key.values)} | {_escape(key.default)} | {_escape(key.meaning)} |"
+        f"| `{key.name}` | {_escape(key.meaning)} | {_escape(_format_values(key))} | {_escape(key.default)} |"
         for key in table.keys
     ]
-    head = "| key | unit | values | default | meaning |\n|---|---|---|---|---|\n"
+    head = "| key | meaning | values | default |\n|---|---|---|---|\n"
     return f"{heading}\n\n{table.meaning}{note}\n\n{_wrap_table(head, rows)}"
+
+
+def _format_values(key: KeyReference) -> str:
+    """Return the allowed values with their unit."""
+    if not key.unit:
+        return key.values
+    return f"{key.values} {key.unit}" if key.values[-1].isdigit() else f"{key.values}, {key.unit}"
 
 
 def _wrap_table(head: str, rows: Iterable[str]) -> str:
