@@ -501,7 +501,8 @@ class ViewFactors:
 class LensFactors:
     """OpenCV distortion coefficients, and principal point offset over the image width.
 
-    ``k4`` to ``k6`` select the rational model, ``s1`` to ``s4`` the thin prism model.
+    ``k4`` to ``k6`` select the rational model, ``s1`` to ``s4`` the thin prism model. Distortion from
+    ranges is reduced where it would fold back within the image.
 
     Attributes:
         shift_x, shift_y: Principal point offset.
@@ -527,7 +528,10 @@ class LensFactors:
 
 @dataclass(frozen=True)
 class FisheyeFactors:
-    """Kannala-Brandt coefficients; with them ``lens`` sets only the principal point."""
+    """Kannala-Brandt coefficients; with them ``lens`` sets only the principal point.
+
+    Distortion from ranges is reduced where it would fold back within the image.
+    """
 
     k1: float
     k2: float
