@@ -296,6 +296,7 @@ class Inspect:
 
     def run(self) -> PageResult:
         """Write the page."""
+        from sim2cam.data.checks.small_objects import describe_small_objects
         from sim2cam.data.real_images import read_real_images
         from sim2cam.report.dataset import write_inspect_page
 
@@ -304,6 +305,13 @@ class Inspect:
         out = self.out or data.with_name(f"{data.stem}-inspect.html")
         check_output_files(out, overwrite=self.overwrite, inputs=[data])
         samples = read_real_images(data, skip_invalid=self.skip_invalid, split=self.split)
+        areas_px = {
+            sample.name: [o.area_px for o in sample.objects or () if not o.is_crowd]
+            for sample in samples.samples
+        }
+        small_objects = describe_small_objects(areas_px)
+        if small_objects:
+            self.output.make_console().info(f"warning: {small_objects}")
         return PageResult(write_inspect_page(samples, out, limit=self.limit))
 
 

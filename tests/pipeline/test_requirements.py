@@ -181,11 +181,11 @@ def test_exhausted_budget_lists_all_failures():
         simulate_scene(needing(warm=warm, crowd=never), 0, 0)
     assert re.fullmatch(
         r"scene 0 of recipe 'dice' failed its requirement 'crowd' 3 times \(last: objects is \d, "
-        r"not 5 to 9\)\. Also, \d+ candidates? failed 'warm'(, \d+ candidates? did not come to rest)?\. "
+        r"not 5 to 9\)\. Also, \d+ candidates? failed 'warm'(, \d+ candidates? had invalid bodies or cameras)?\. "
         r"Widen its range, raise its budget, or change the domain\.",
         str(caught.value),
     ) or re.search(
-        r"Also, \d+ candidates? did not come to rest, \d+ candidates? failed 'warm'",
+        r"Also, \d+ candidates? had invalid bodies or cameras, \d+ candidates? failed 'warm'",
         str(caught.value),
     )
 
@@ -198,7 +198,7 @@ def test_unsettled_candidates_count_consecutively(monkeypatch):
         lambda _: None if next(drafts) % 6 == 0 else "the lens folds back",
     )
     never = Requirement(((5.0, 9.0),), measure="objects", budget=5)
-    found = r"requirement 'crowd' 5 times .* Also, (2[5-9]|3\d) candidates did not come to rest\."
+    found = r"requirement 'crowd' 5 times .* Also, (2[5-9]|3\d) candidates had invalid bodies or cameras\."
     with pytest.raises(SceneError, match=found):
         simulate_scene(needing(crowd=never), 0, 0)
 
