@@ -45,7 +45,7 @@ class Render:
     count: int | None = None
     """Number of images."""
     preview: bool = False
-    """Render only the first 16 samples, small and with labels, into one image."""
+    """Render only the first camera of up to 16 scenes, small and with labels, into one image. Takes about 10 s."""
     seed: int = 0
     """Random seed."""
     size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
@@ -176,7 +176,7 @@ class Render:
             write_atomic(path, images.encode_png(build_sample_sheet(samples)))
             for name in find_unknown_instances(intervention, samples.root):
                 self.output.make_console().info(f"no scene contains {name}: it is not changed.")
-        return RenderPreview(path)
+        return RenderPreview(path, len(samples.samples))
 
 
 @dataclass(frozen=True)
@@ -213,13 +213,19 @@ class RenderResult(Result):
 
 @dataclass(frozen=True)
 class RenderPreview(Result):
-    """Image of the first samples."""
+    """Image of the first scenes.
+
+    Attributes:
+        image: Path of the image.
+        scenes: Number of scenes, 16 or as many as were finished in time.
+    """
 
     image: Path
+    scenes: int
 
     def summary(self) -> str:
-        """Return the path of the image."""
-        return f"image: {self.image}"
+        """Return the path of the image and the number of scenes."""
+        return f"image: {self.image} ({self.scenes} scenes)"
 
 
 @dataclass(frozen=True)
