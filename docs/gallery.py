@@ -8,14 +8,12 @@ omitted.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
 import textwrap
 from pathlib import Path
-
-import cv2
-import numpy as np
 
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg
@@ -25,7 +23,7 @@ from sim2cam.report.sheet import build_sample_sheet
 
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
-WIDTH_PX = 1120
+RENDER_PX, TILE_PX = 400, 280
 MAX_BYTES = 72_000
 QUALITIES = range(88, 20, -6)
 HEAD = """# Gallery
@@ -63,11 +61,11 @@ def build_page() -> str:
 def make_sheet(name: str) -> bytes:
     """Return the contact sheet of a recipe as JPEG with the highest quality within the size limit."""
     with tempfile.TemporaryDirectory() as folder:
-        sheet = build_sample_sheet(render_preview(load_recipe(name), Path(folder, name), seed=SEED))
-    height = round(sheet.shape[0] * WIDTH_PX / sheet.shape[1])
-    small = cv2.resize(sheet, (WIDTH_PX, height), interpolation=cv2.INTER_AREA)
-    rgb = np.asarray(small, np.uint8)
-    encodings = (encode_jpeg(rgb, quality) for quality in QUALITIES)
+        samples = render_preview(
+            load_recipe(name), Path(folder, name), seed=SEED, size_px=RENDER_PX, max_cpu_s=math.inf
+        )
+        sheet = build_sample_sheet(samples, tile_px=TILE_PX)
+    encodings = (encode_jpeg(sheet, quality) for quality in QUALITIES)
     return next(data for data in encodings if len(data) <= MAX_BYTES)
 
 

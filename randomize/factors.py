@@ -520,7 +520,8 @@ class ViewFactors:
 class LensFactors:
     """OpenCV distortion coefficients, and principal point offset over the image width.
 
-    ``k4`` to ``k6`` select the rational model, ``s1`` to ``s4`` the thin prism model.
+    ``k4`` to ``k6`` select the rational model, ``s1`` to ``s4`` the thin prism model. Distortion from
+    ranges is reduced where it would fold back within the image.
 
     Attributes:
         k1, k2, k3: Radial coefficients.
@@ -551,6 +552,8 @@ class LensFactors:
 @dataclass(frozen=True)
 class FisheyeFactors:
     """Kannala-Brandt coefficients; with them ``lens`` sets only the principal point.
+
+    Distortion from ranges is reduced where it would fold back within the image.
 
     Attributes:
         k1, k2, k3, k4: Coefficients of the third, fifth, seventh and ninth power of the angle to the axis.
