@@ -28,8 +28,8 @@ MAX_BYTES = 72_000
 QUALITIES = range(88, 20, -6)
 HEAD = """# Gallery
 
-The first 16 samples of each shipped recipe with seed 0, with their boxes and categories: what
-`sim2cam render RECIPE --preview` shows. Sheets that equal another one are omitted.
+Samples of each shipped recipe with seed 0, small, with their boxes and categories.
+`sim2cam render RECIPE --preview` makes such a sheet. Sheets that equal another one are omitted.
 """
 
 
@@ -51,7 +51,7 @@ def build_page() -> str:
         name, recipe = image.stem, RECIPES_FOLDER / f"{image.stem}.toml"
         indented = textwrap.indent(recipe.read_text(encoding="utf-8"), "    ")
         parts.append(
-            f"## {name}\n\n{_read_description(recipe)}\n\n![16 samples of {name}]({image.name})\n\n"
+            f"## {name}\n\n{_read_description(recipe)}\n\n![Samples of {name}]({image.name})\n\n"
             f"```sh\nsim2cam render {name} --preview\n```\n\n"
             f'??? example "Recipe `{name}`"\n\n    ```toml\n{indented}    ```\n'
         )
