@@ -25,6 +25,7 @@ from sim2cam.data.real_images import read_real_images
 from sim2cam.experiments.ablation import FIXED
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
+from sim2cam.learn.trainer import Callbacks
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
 from sim2cam.models.training.datasets import add_curriculum
 from sim2cam.models.training.training import train_detector
@@ -50,7 +51,9 @@ def main(arguments: Arguments) -> None:
     datasets, config = add_curriculum(plain, tuple(mix), config)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "judge"
-    trained = train_detector(datasets, config, run, resume=True, progress=print_progress)
+    trained = train_detector(
+        datasets, config, run, resume=True, callbacks=Callbacks(log=print_progress)
+    )
     dev = read_real_images(locate_real_dataset("dice") / "dev.json")
     detector = tune_detector(trained, dev)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}

@@ -28,6 +28,7 @@ from sim2cam.data.sample import Dataset
 from sim2cam.experiments.ablation import RANDOMIZED, Variant, prepare_data
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
+from sim2cam.learn.trainer import Callbacks
 from sim2cam.models.inference.detector import (
     SHIPPED_WEIGHTS,
     AnyDetector,
@@ -71,7 +72,7 @@ def main(arguments: Arguments) -> None:
     datasets = prepare_datasets(SHARES, arguments.work, arguments.threads)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "shipped"
-    train_detector(datasets, CONFIG, run, resume=True, progress=print_progress)
+    train_detector(datasets, CONFIG, run, resume=True, callbacks=Callbacks(log=print_progress))
     second_run, third_run = run.with_name("shipped-own"), run.with_name("shipped-oblique")
     dev = read_real_images(locate_real_dataset("dice") / "dev.json")
     fine_tune(
@@ -118,7 +119,12 @@ def fine_tune(
     """Train a detector from the weights of an earlier run."""
     auxiliary_data = AuxiliaryData(initial_weights=initial / WEIGHTS)
     return train_detector(
-        datasets, config, run, auxiliary_data=auxiliary_data, resume=True, progress=print_progress
+        datasets,
+        config,
+        run,
+        auxiliary_data=auxiliary_data,
+        resume=True,
+        callbacks=Callbacks(log=print_progress),
     )
 
 

@@ -30,6 +30,7 @@ from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.writer import write_json
 from sim2cam.learn.device import use_threads
+from sim2cam.learn.trainer import Callbacks
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import Tasks
 from sim2cam.models.training.training import TrainProgress, build_batch_maker, train_detector
@@ -103,7 +104,7 @@ def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
     dataset = read_dataset(renders)
     train_detector(
         ((dataset, 1.0),), config, run,
-        device=case.device, progress=record, checkpoint_interval_s=1e9, log_interval_steps=LINE_STEPS,
+        device=case.device, callbacks=Callbacks(log=record), checkpoint_interval_s=1e9, log_interval_steps=LINE_STEPS,
     )  # fmt: skip
     measured = [entry for entry in progress if entry[0].step >= WARM_UP * arguments.steps]
     lines = [line for line, *_ in measured[1:]]

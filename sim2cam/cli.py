@@ -12,9 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from sim2cam.commands.ablate import Ablate
 from sim2cam.commands.adapt import AdaptApply, AdaptTrain
@@ -29,6 +27,7 @@ from sim2cam.commands.domain import DomainFit, DomainShow
 from sim2cam.commands.export import Catalog, Export
 from sim2cam.commands.fetch import Fetch
 from sim2cam.commands.options import FolderOptions
+from sim2cam.commands.parser import format_help, parse_command
 from sim2cam.commands.predict import Predict
 from sim2cam.commands.pseudo_label import PseudoLabel
 from sim2cam.commands.results import Command, Result
@@ -36,51 +35,29 @@ from sim2cam.commands.scenes import ScenesAdd, ScenesRun
 from sim2cam.commands.show import Doctor, Report
 from sim2cam.commands.train import Train
 from sim2cam.commands.tune import Tune
-from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError
+from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError, suggest_name
 from sim2cam.learn.launch import get_world_size, is_main_process
 from sim2cam.version import __version__
 
-_Adapt = (
-    Annotated[AdaptTrain, tyro.conf.subcommand("train")]
-    | Annotated[AdaptApply, tyro.conf.subcommand("apply")]
-)
-_Domain = (
-    Annotated[DomainShow, tyro.conf.subcommand("show")]
-    | Annotated[DomainFit, tyro.conf.subcommand("fit")]
-)
-_Scenes = (
-    Annotated[ScenesAdd, tyro.conf.subcommand("add")]
-    | Annotated[ScenesRun, tyro.conf.subcommand("run")]
-)
-_Command = (
-    Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[
-        _Domain, tyro.conf.subcommand("domain", description="Show and fit the domain of a recipe.")
-    ]
-    | Annotated[Render, tyro.conf.subcommand("render")]
-    | Annotated[New, tyro.conf.subcommand("new")]
-    | Annotated[Assets, tyro.conf.subcommand("assets")]
-    | Annotated[Check, tyro.conf.subcommand("check")]
-    | Annotated[Inspect, tyro.conf.subcommand("inspect")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[Catalog, tyro.conf.subcommand("catalog")]
-    | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
-    | Annotated[Drift, tyro.conf.subcommand("drift")]
-    | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
-    | Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Tune, tyro.conf.subcommand("tune")]
-    | Annotated[Bench, tyro.conf.subcommand("bench")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Ablate, tyro.conf.subcommand("ablate")]
-    | Annotated[Predict, tyro.conf.subcommand("predict")]
-    | Annotated[PseudoLabel, tyro.conf.subcommand("pseudo-label")]
-    | Annotated[
-        _Scenes, tyro.conf.subcommand("scenes", description="Store and check regression scenes.")
-    ]
-    | Annotated[Fetch, tyro.conf.subcommand("fetch")]
-    | Annotated[Report, tyro.conf.subcommand("report")]
-    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
-)
+_GROUPS: dict[str, dict[str, type[Command[Any]]]] = {
+    "Start": {"demo": Demo, "predict": Predict, "new": New, "fetch": Fetch, "doctor": Doctor},
+    "Data": {
+        "render": Render,
+        "assets": Assets,
+        "inspect": Inspect,
+        "check": Check,
+        "catalog": Catalog,
+        "export": Export,
+        "scenes add": ScenesAdd,
+        "scenes run": ScenesRun,
+    },
+    "Camera": {"calibrate": Calibrate, "drift": Drift},
+    "Adapt": {"adapt train": AdaptTrain, "adapt apply": AdaptApply, "domain fit": DomainFit},
+    "Train": {"train": Train, "pseudo-label": PseudoLabel, "tune": Tune},
+    "Evaluate": {"bench": Bench, "compare": Compare, "ablate": Ablate},
+    "Explain": {"domain show": DomainShow, "report": Report},
+}
+_COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 _REPEATABLE_FLAG = "--set"
 _RENAMED = {  # commands and flags of earlier releases, with their current names
     "ladder": "ablate",
@@ -96,8 +73,8 @@ _RENAMED = {  # commands and flags of earlier releases, with their current names
     "drift --run": "--monitor",
     "predict --score": "--min-score",
     "pseudo-label --score": "--min-score",
-    "render --no-pictures": "--no-images",
-    "render --pictures": "--images",
+    "render --no-images": "--skip-render",
+    "render --no-pictures": "--skip-render",
     "render --redraw": "--resample",
     "scenes run --renew": "--update",
     "train --backdrops": "--backgrounds",
@@ -108,7 +85,7 @@ _RENAMED = {  # commands and flags of earlier releases, with their current names
     "tune --ignore": "--ignore-unmatched",
 }
 _PYTHON_FORMATWARNING = warnings.formatwarning
-_TYRO_CONFIG = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+_HELP_FLAGS, _ALL_FLAG = ("-h", "--help"), "--help-all"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -132,20 +109,15 @@ def _run(arguments: list[str]) -> int:
         faulthandler.enable(sys.__stderr__)  # a crashing GPU driver leaves no other trace
     escape_unencodable()
     warnings.formatwarning = _format_warning
-    if arguments == ["--version"]:
-        sys.stdout.write(f"sim2cam {__version__}\n")
-        return 0
     command: Any = None
     try:
         _check_renamed(arguments)
-        command = tyro.cli(
-            _Command,
-            prog="sim2cam",
-            description="Turn simulated scenes into perception models that work on your camera.",
-            args=arguments,
-            config=_TYRO_CONFIG,
-        )
-        _check_repeated_flags(arguments)
+        if page := _format_page(arguments):
+            sys.stdout.write(page)
+            return 0
+        name, rest = _split_command(arguments)
+        _check_repeated_flags(rest)
+        command = parse_command(_COMMANDS[name], name, rest)
         _check_launch(command)
         with _preserve_interrupts():
             _print_result(command)
@@ -163,6 +135,58 @@ def _run(arguments: list[str]) -> int:
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
+
+
+def _split_command(arguments: list[str]) -> tuple[str, list[str]]:
+    """Return the name of the command and its arguments, with flags spelled as in the help.
+
+    The name is empty or that of a family, such as ``adapt``, if only its help is requested.
+
+    Raises:
+        UsageError: If there is no such command.
+    """
+    words = list(itertools.takewhile(lambda text: not text.startswith("-"), arguments[:2]))
+    rest = [_spell_flag(text) for text in arguments]
+    for count in range(len(words), 0, -1):
+        if (name := " ".join(words[:count])) in _COMMANDS:
+            return name, rest[count:]
+    family = [name for name in _COMMANDS if name.split()[:1] == words[:1]]
+    if len(words) < 2 and (family or not words) and {*_HELP_FLAGS, _ALL_FLAG} & {*rest}:
+        return " ".join(words), rest
+    if not words:
+        raise UsageError("give a command. See sim2cam --help.")
+    if family:
+        raise UsageError(f"give a command of {words[0]}: {', '.join(family)}.")
+    raise UsageError(f"unknown command '{words[0]}'. {suggest_name(words[0], _COMMANDS)}.")
+
+
+def _format_page(arguments: list[str]) -> str:
+    """Return the requested page: version, help of a command or list of commands; empty if none."""
+    if arguments == ["--version"]:
+        return f"sim2cam {__version__}\n"
+    name, rest = _split_command(arguments)
+    if name not in _COMMANDS:
+        return _format_overview(name)
+    if _ALL_FLAG in rest or not {*_HELP_FLAGS}.isdisjoint(rest):
+        return format_help(_COMMANDS[name], name, with_rare=_ALL_FLAG in rest)
+    return ""
+
+
+def _format_overview(family: str) -> str:
+    """Return the list of all commands, or of a family such as ``adapt``."""
+    lines = [
+        "usage: sim2cam COMMAND [options]",
+        "Turn simulated scenes into perception models that work on your camera.",
+    ]
+    for heading, group in _GROUPS.items():
+        titles = itertools.chain(["", heading], itertools.repeat(""))
+        lines += [next(titles)] if any(key.startswith(family) for key in group) else []
+        lines += [
+            f"{next(titles):<9} {key:<13} {(command.__doc__ or '').splitlines()[0]}"
+            for key, command in group.items()
+            if key.startswith(family)
+        ]
+    return "\n".join([*lines, "", "Options of a command: sim2cam COMMAND --help", ""])
 
 
 def _print_result(command: Command[Result]) -> None:
@@ -240,7 +264,13 @@ def _check_renamed(arguments: list[str]) -> None:
 
 def _list_flags(arguments: list[str]) -> list[str]:
     """Return the long flags without values, spelled as in the help."""
-    return [text.partition("=")[0].replace("_", "-") for text in arguments if text.startswith("--")]
+    return [text.partition("=")[0] for text in map(_spell_flag, arguments) if text.startswith("--")]
+
+
+def _spell_flag(text: str) -> str:
+    """Return a long flag with hyphens instead of underscores; other texts are unchanged."""
+    flag, equals, value = text.partition("=")
+    return f"{flag.replace('_', '-')}{equals}{value}" if text.startswith("--") else text
 
 
 def _check_launch(command: object) -> None:

@@ -39,9 +39,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_needs_no_heavy_library():
     code = (
         "import sys, sim2cam.cli as m\n"
-        "try: m.main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'torch', 'pybullet', 'pyrender', 'OpenGL', 'cv2', 'scipy', 'albumentations'}\n"
+        "m.main(['--help'])\n"
+        "heavy = {'torch', 'pybullet', 'pyrender', 'OpenGL', 'cv2', 'scipy', 'albumentations', 'rich'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
@@ -69,8 +68,7 @@ def test_help_needs_no_heavy_library():
     ],
 )
 def test_help_names_what_is_given(command, name, capsys):
-    with pytest.raises(SystemExit):
-        main([*command.split(), "--help"])
+    assert main([*command.split(), "--help"]) == 0
     assert name in capsys.readouterr().out.splitlines()[0].split()
 
 
@@ -145,8 +143,8 @@ RENAMED = [
     ("drift camera.json photos --run dice", "--run is now --monitor."),
     ("predict dice photos --score 0.3", "--score is now --min-score."),
     ("pseudo-label dice photos --score 0.3", "--score is now --min-score."),
-    ("render dice --no-pictures", "--no-pictures is now --no-images."),
-    ("render dice --pictures", "--pictures is now --images."),
+    ("render dice --no-images", "--no-images is now --skip-render."),
+    ("render dice --no-pictures", "--no-pictures is now --skip-render."),
     ("render dice --redraw light", "--redraw is now --resample."),
     ("scenes run kept --renew", "--renew is now --update."),
     ("train dice --backdrops hall", "--backdrops is now --backgrounds."),
@@ -201,6 +199,17 @@ USAGE = [
         ["render", "dice", "--out", "x", "--count", "1", "--set", "light/warmth"],
         "--set light/warmth: give FACTOR=VALUE, such as light/warmth=0.5.",
     ),
+    ([], "give a command. See sim2cam --help."),
+    (["rendr"], "unknown command 'rendr'. Did you mean 'render'? Allowed: ablate, "),
+    (["adapt"], "give a command of adapt: adapt train, adapt apply."),
+    (["render", "dice", "--cuont", "3"], "unknown option --cuont. Did you mean --count?"),
+    (["inspect", "sim", "more"], "unknown argument more. See sim2cam inspect --help."),
+    (
+        ["render", "dice", "--count", "x"],
+        "argument --count: must be a whole number, not 'x'. See sim2cam render --help.",
+    ),
+    (["train", "dice"], "the following arguments are required: --data, --out. See "),
+    (["adapt", "train", "--method", "none"], "argument --method: invalid choice: 'none' "),
     (["train", "dice", "--data", "a", "b", "--mix", "1", "--out", "x"], "Give one per dataset"),
     (
         ["train", "dice", "--data", "a", "--data", "b", "--out", "x"],
@@ -225,13 +234,6 @@ USAGE = [
 def test_wrong_usage_exits_with_2(arguments, message, capsys):
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [["rendr"], ["train", "dice"], ["render", "--nope"], []])
-def test_unreadable_commands_exit_with_2(arguments):
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
 
 
 def test_counterfactuals_pair_with_what_was_rendered(rendered, tmp_path):

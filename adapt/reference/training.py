@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from sim2cam.adapt.reference.patches import make_patch_sampler
 from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
 from sim2cam.adapt.training.adversarial import (
     AdversarialModel,
-    TranslatorProgress,
     check_image_counts,
     train_adversarial,
 )
@@ -26,6 +24,7 @@ from sim2cam.adapt.training.candidates import CheckpointSelector
 from sim2cam.adapt.training.checkpoint_selection import split_held_out
 from sim2cam.adapt.translation import NO_VERIFIERS, Verification
 from sim2cam.data.sample import Dataset
+from sim2cam.learn.trainer import NO_CALLBACKS, Callbacks
 from sim2cam.learn.weight_file import save_weights
 
 
@@ -39,7 +38,7 @@ def train_reference(
     verification: Verification = NO_VERIFIERS,
     resume: bool = False,
     device: str = "cpu",
-    progress: Callable[[TranslatorProgress], None] | None = None,
+    callbacks: Callbacks = NO_CALLBACKS,
     checkpoint_s: float = 300.0,
 ) -> ReferenceTranslator:
     """Train a reference translator and write its weights to ``run_dir/weights.safetensors``.
@@ -77,7 +76,7 @@ def train_reference(
         ),
         resume=resume,
         device=device,
-        progress=progress,
+        callbacks=callbacks,
         checkpoint_s=checkpoint_s,
     )
     return load_reference(run_dir, device=str(local_device))

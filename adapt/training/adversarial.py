@@ -29,7 +29,7 @@ from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError
 from sim2cam.learn.launch import is_main_process
 from sim2cam.learn.run_folder import read_metrics_log
-from sim2cam.learn.trainer import Task, Trainable, train
+from sim2cam.learn.trainer import Callbacks, Task, Trainable, train
 
 MIN_REAL_IMAGES = 20
 
@@ -207,7 +207,7 @@ def train_adversarial(
     *,
     resume: bool,
     device: str,
-    progress: Callable[[TranslatorProgress], None] | None,
+    callbacks: Callbacks,
     checkpoint_s: float,
 ) -> torch.device:
     """Train a model with ``sim2cam.learn.trainer.train``, which explains the other arguments and errors.
@@ -226,7 +226,7 @@ def train_adversarial(
         run_dir,
         device=device,
         resume=resume,
-        progress=progress,
+        callbacks=callbacks,
         checkpoint_interval_s=checkpoint_s,
         log_interval_steps=LOG_INTERVAL_STEPS,
     )

@@ -14,7 +14,6 @@ from torch import Tensor
 from sim2cam.adapt.card import build_image_set_record, compute_image_digests
 from sim2cam.adapt.training.adversarial import (
     MIN_REAL_IMAGES,
-    TranslatorProgress,
     check_image_counts,
     train_adversarial,
 )
@@ -47,7 +46,7 @@ from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.learn.distributed import slice_batch
 from sim2cam.learn.ema import ExponentialMovingAverage
-from sim2cam.learn.trainer import Trainable
+from sim2cam.learn.trainer import NO_CALLBACKS, Callbacks, Trainable
 from sim2cam.learn.weight_file import to_half_precision
 from sim2cam.seeds import derive_rng
 
@@ -62,7 +61,7 @@ def train_translator(
     verification: Verification = NO_VERIFIERS,
     resume: bool = False,
     device: str = "cpu",
-    progress: Callable[[TranslatorProgress], None] | None = None,
+    callbacks: Callbacks = NO_CALLBACKS,
     checkpoint_s: float = 30.0,
 ) -> Translator:
     """Train a translator and write its averaged weights to ``run_dir/weights.safetensors``.
@@ -78,7 +77,7 @@ def train_translator(
         paired: whether real images show the scenes of the renders of the same name; registered pairs
             (``register_pairs``) then add a supervised loss.
         verification: limits and verifiers for translations of held-out renders, and networks of perceptual losses.
-        resume, device, progress, checkpoint_s: as in ``sim2cam.learn.trainer.train``, with its errors.
+        resume, device, callbacks, checkpoint_s: as in ``sim2cam.learn.trainer.train``, with its errors.
 
     Raises:
         InputError: there are no renders, fewer than ``MIN_REAL_IMAGES`` real images or pairs, or an image cannot be
@@ -124,7 +123,7 @@ def train_translator(
         ),
         resume=resume,
         device=device,
-        progress=progress,
+        callbacks=callbacks,
         checkpoint_s=checkpoint_s,
     )
     return load_translator(run_dir, device=str(local_device))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 
 from sim2cam.learn.run_folder import WEIGHTS, read_metrics_log
-from sim2cam.learn.trainer import train
+from sim2cam.learn.trainer import NO_CALLBACKS, Callbacks, train
 from sim2cam.models.inference.detector import AnyDetector, load_detector
 from sim2cam.models.network.torchvision_models import check_operators
 from sim2cam.models.training.batches import build_batch_maker
@@ -27,7 +26,7 @@ def train_detector(
     auxiliary_data: AuxiliaryData = NO_AUXILIARY_DATA,
     resume: bool = False,
     device: str = "cpu",
-    progress: Callable[[TrainProgress], None] | None = None,
+    callbacks: Callbacks = NO_CALLBACKS,
     checkpoint_interval_s: float = 30.0,
     log_interval_steps: int = 20,
 ) -> AnyDetector:
@@ -58,7 +57,7 @@ def train_detector(
         run_dir,
         device=device,
         resume=resume,
-        progress=progress,
+        callbacks=callbacks,
         checkpoint_interval_s=checkpoint_interval_s,
         log_interval_steps=log_interval_steps,
     )

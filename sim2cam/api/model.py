@@ -148,7 +148,8 @@ class Model:
         """Detect objects in one image or in several.
 
         Args:
-            images: Image, or list or tuple of images; see ``load_rgb`` for types and value ranges.
+            images: Image, or list or tuple of images: path, PIL image, array (H, W) or (H, W, 1 | 3 | 4), or tensor with
+                channels first. Integers are uint8 or uint16, floats 0 to 1.
             min_score: Smallest score of a detection.
             lens: Lens of the camera, for poses; only with weights that predict poses.
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from sim2cam.commands.options import (
+    Argument,
+    CategoryMap,
+    Device,
     FolderOptions,
+    Option,
     OutputOptions,
+    Rare,
     Sessions,
     SkipInvalid,
     check_numbers,
@@ -33,38 +36,36 @@ _UNLIMITED_MINUTES = 1e9
 
 @dataclass(frozen=True)
 class Ablate:
-    """Train one detector per pipeline variant and compare their scores on the same real images.
+    """Train a detector per pipeline variant and compare them.
 
-    Reports also how many labelled photos the renders are equivalent to.
+    Scores are on the same real images. Reports also how many labelled photos the renders are equivalent to.
     """
 
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    recipe: Annotated[str, Argument("RECIPE")]
     """Name of a shipped recipe (dice) or .toml file. A recipe NAME-fixed next to it, if any, is the variant without randomization."""
     captures: Path
     """Real images: a folder with test.json, style.json and optionally dev.json and train.json, or one COCO file, split in half into train and test (by session with --sessions)."""
     out: Path
     """Output folder."""
-    variants: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
-    """Comma-separated groups or variants. Groups: core; transfers; translators (the learned one with two seeds and without the original renders, and cyclegan, cut and fastcut without rejection by the certificate); features (feature adaptation to the style photos); curve (5 to 200 labelled photos); mixed (labelled photos and renders); fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled around the one estimated from the style photos), translated, pseudo-labelled (fine-tuned on pseudo-labels of the style photos), real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
+    variants: Annotated[str, Option("NAMES")] = "core"
+    """Comma-separated groups or variants. Groups: core, transfers, translators, features (feature adaptation to the style photos), curve (5 to 200 labelled photos), mixed (labelled photos and renders), fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled around the estimated one), translated, pseudo-labelled, real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
     seeds: int = 3
     """Number of training seeds per variant."""
     steps: int | None = None
     """Training steps; default: from the recipe."""
-    count: int = 1200
+    count: Rare[int] = 1200
     """Number of images per rendered dataset."""
-    seed: int = 0
+    seed: Rare[int] = 0
     """Random seed of the renders."""
-    minutes: float = _UNLIMITED_MINUTES
+    minutes: Rare[float] = _UNLIMITED_MINUTES
     """Start no training after this many minutes; 0 only scores existing results."""
     sessions: Sessions = None
-    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
-    """Category names of real images and their names in renders."""
-    ignore_unmatched: bool = False
+    map: Rare[CategoryMap] = ()
+    ignore_unmatched: Rare[bool] = False
     """Ignore objects of categories that are not in the recipe."""
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
+    device: Device = "cpu"
     workers: int = os.cpu_count() or 1
-    """Number of parallel trainings, one thread each."""
+    """Number of parallel trainings, one thread each; default: one per core."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
@@ -105,7 +106,18 @@ class Ablate:
             open_ablation(
                 plan, captures, self.out, resume=self.folder.resume, overwrite=self.folder.overwrite
             )
-            missing = run_variants(plan, options, selected, captures, self.out, workers=self.workers, minutes=self.minutes, device=self.device, progress=console.start_progress("trainings"))  # fmt: skip
+            with console.show_progress("trainings") as stages:
+                missing = run_variants(
+                    plan,
+                    options,
+                    selected,
+                    captures,
+                    self.out,
+                    workers=self.workers,
+                    minutes=self.minutes,
+                    device=self.device,
+                    progress=stages("trainings"),
+                )
             if (self.out / CHOICE_FILE).is_file():
                 notes = (*notes, read_transfer_choice(self.out / CHOICE_FILE).describe())
                 console.info(notes[-1])

@@ -9,15 +9,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-import tyro
-
 from sim2cam.commands.console import Console
-from sim2cam.commands.options import FolderOptions, OutputOptions, SkipInvalid, Split, check_numbers
+from sim2cam.commands.options import (
+    Argument,
+    Device,
+    FolderOptions,
+    Option,
+    OutputOptions,
+    Rare,
+    Seed,
+    SkipInvalid,
+    Split,
+    check_numbers,
+)
 from sim2cam.commands.results import Result
 from sim2cam.commands.runs import (
     drop_unset,
     lock_run_folder,
-    make_step_callback,
+    make_callbacks,
     remove_damaged_shards,
     set_thread_budget,
 )
@@ -37,7 +46,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AdaptTrain:
-    """Train a translator from renders to real images; labels of real images are not used."""
+    """Train a translator from renders to real images.
+
+    Labels of real images are not used.
+    """
 
     sim: Path
     """Rendered dataset, image folder, or a folder with the subfolder trainA."""
@@ -61,28 +73,27 @@ class AdaptTrain:
         | None
     ) = None
     """Learned translator, published reference, or transfer without a network; default: from the recipe."""
-    recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
+    recipe: Annotated[str, Option("RECIPE")] = "dice"
     """Recipe whose [adapt] section sets the method, its training and the limits of the certificate."""
-    task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    task: Annotated[Path | None, Option("WEIGHTS")] = None
     """Detector whose detections must be preserved: file or shipped name. It takes part in checkpoint selection and, if accurate on the renders, in the loss of the learned translator."""
-    verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    verifier: Rare[Annotated[Path | None, Option("WEIGHTS")]] = None
     """Second detector of another architecture: dice-verifier or a file."""
     preset: Literal["demo", "small", "large"] | None = None
     """Settings of the learned translator: demo (about 2 minutes on CPU), small (20 minutes on two cores) or large (30 minutes on a GPU); default: from the recipe."""
-    paired: bool = False
+    paired: Rare[bool] = False
     """Train the learned translator on pairs: real images show the scenes of the renders of equal name, through the same lens."""
     steps: int | None = None
     """Training steps; default: from the recipe."""
     seed: int | None = None
     """Random seed; default: from the recipe."""
-    limit: int | None = None
+    limit: Rare[int | None] = None
     """Read at most this many real images."""
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    tensorboard: bool = False
+    device: Device = "cpu"
+    tensorboard: Rare[bool] = False
     """Also write TensorBoard logs to the run folder."""
-    workers: int = os.cpu_count() or 1
-    """CPU threads, in total over all processes of this machine."""
+    workers: Rare[int] = os.cpu_count() or 1
+    """CPU threads, in total over all processes of this machine; default: one per core."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     split: Split = None
     skip_invalid: SkipInvalid = False
@@ -142,18 +153,19 @@ class AdaptTrain:
         perception = self._load_perception(training, verifiers, sim)
         with lock_run_folder(self.out, self.folder):
             tensorboard = TensorBoardLogger(self.out) if self.tensorboard else None
-            outcome = train_network(
-                sim,
-                real,
-                training,
-                self.out,
-                certification=Certification(options.certificate, verifiers),
-                resume=self.folder.resume,
-                device=self.device,
-                progress=make_step_callback(console, method, tensorboard),
-                paired=self.paired,
-                perception=perception,
-            )
+            with console.show_progress("training") as stages:
+                outcome = train_network(
+                    sim,
+                    real,
+                    training,
+                    self.out,
+                    certification=Certification(options.certificate, verifiers),
+                    resume=self.folder.resume,
+                    device=self.device,
+                    callbacks=make_callbacks(console, method, tensorboard, stages("training")),
+                    paired=self.paired,
+                    perception=perception,
+                )
             if is_main_process():
                 write_training_page(self.out, outcome, real)
         return AdaptTrainResult(self.out, method, outcome)
@@ -231,29 +243,27 @@ class AdaptTrainResult(Result):
 
 @dataclass(frozen=True)
 class AdaptApply:
-    """Translate renders, keep their labels and certify label preservation."""
+    """Translate renders and certify label preservation."""
 
-    translator: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="TRANSLATOR")]
-    """Run folder of ``adapt train``."""
+    translator: Annotated[Path, Argument("TRANSLATOR")]
+    """Run folder of adapt train."""
     data: Path
     """Rendered dataset or image folder; single-channel images stay grey."""
     out: Path
     """Folder of the translated dataset."""
-    recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
+    recipe: Annotated[str, Option("RECIPE")] = "dice"
     """Recipe whose [adapt.certificate] section sets the limits of the certificate."""
-    task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    task: Annotated[Path | None, Option("WEIGHTS")] = None
     """Detector whose detections must be preserved: file or shipped name."""
-    verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    verifier: Rare[Annotated[Path | None, Option("WEIGHTS")]] = None
     """Second detector of another architecture: dice-verifier or a file."""
-    seed: int = 0
-    """Random seed."""
-    limit: int | None = None
+    seed: Seed = 0
+    limit: Rare[int | None] = None
     """Translate at most this many images."""
-    workers: int | None = None
+    workers: Rare[int | None] = None
     """Number of processes, without effect on the result; default: one per core, or one on a GPU."""
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    verify: bool = False
+    device: Device = "cpu"
+    verify: Rare[bool] = False
     """With --resume, compare hashes of finished files, not only sizes and times."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     skip_invalid: SkipInvalid = False
@@ -275,18 +285,19 @@ class AdaptApply:
         limits = (recipe or load_recipe(self.recipe)).adapt.certificate
         if self.verify:
             remove_damaged_shards(self.out, self.folder, self.output)
-        certificate = apply_transfer(
-            self.translator,
-            sim,
-            self.out,
-            certification=Certification(limits, _resolve_verifiers(self.task, self.verifier)),
-            seed=self.seed,
-            workers=workers,
-            device=self.device,
-            resume=self.folder.resume,
-            overwrite=self.folder.overwrite,
-            progress=self.output.make_console().start_progress("translating"),
-        )
+        with self.output.make_console().show_progress("translating") as stages:
+            certificate = apply_transfer(
+                self.translator,
+                sim,
+                self.out,
+                certification=Certification(limits, _resolve_verifiers(self.task, self.verifier)),
+                seed=self.seed,
+                workers=workers,
+                device=self.device,
+                resume=self.folder.resume,
+                overwrite=self.folder.overwrite,
+                progress=stages("translating"),
+            )
         page = self.out / CERTIFICATE_PAGE
         write_certificate_page(certificate, list_image_pairs(self.out, sim), page)
         return AdaptApplyResult(self.out, certificate)

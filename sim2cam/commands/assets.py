@@ -7,9 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
-from sim2cam.commands.options import OutputOptions, Overwrite, SkipInvalid, check_output_files
+from sim2cam.commands.options import (
+    Argument,
+    OutputOptions,
+    Overwrite,
+    SkipInvalid,
+    check_output_files,
+)
 from sim2cam.commands.results import Result
 from sim2cam.errors import UsageError
 from sim2cam.files import convert_write_errors, write_atomic
@@ -21,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assets:
-    """Check all mesh files of a folder and render an overview image."""
+    """Check mesh files and render an overview image."""
 
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    folder: Annotated[Path, Argument("DIR")]
     """Folder, searched recursively, of meshes (OBJ, PLY, STL, GLB, glTF, DAE) and models (URDF, SDF, MJCF)."""
     out: Path | None = None
     """Overview image (PNG); default: NAME-assets.png next to the folder."""
@@ -101,7 +105,7 @@ class AssetsResult(Result):
 class New:
     """Write a first recipe for your own objects."""
 
-    name: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="NAME")]
+    name: Annotated[Path, Argument("NAME")]
     """Name of the recipe, written to NAME.toml."""
     assets: Path
     """Folder of mesh files."""

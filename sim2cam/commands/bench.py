@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from sim2cam.commands.console import Console
 from sim2cam.commands.options import (
+    Argument,
+    CategoryMap,
+    Device,
     OutputOptions,
     Overwrite,
+    Rare,
     Refine,
     Sessions,
     SkipInvalid,
     Split,
+    Threads,
     check_numbers,
     check_output_files,
     parse_category_map,
@@ -52,28 +55,23 @@ SESSIONS_ERROR = (
 class Bench:
     """Score a detector, detections or poses on real images."""
 
-    weights: Annotated[
-        tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
-    ]
+    weights: Annotated[Path, Argument("WEIGHTS|DETECTIONS|POSES")]
     """Weights (.safetensors file or shipped name), detections (.json of --out, .json.gz of ablate, COCO or BOP results) or poses (.csv, BOP19 format)."""
     captures: Path
     """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files. BOP: its test targets are scored, with amodal boxes and at least 10 % visible; poses also need its meshes. Without labels, weights get unsupervised scores."""
     out: Path | None = None
     """Output file (.json) of scores, errors per image and detections; a page (.html) is written next to it."""
-    poses: Path | None = None
+    poses: Rare[Path | None] = None
     """Output file (.csv) of poses estimated in a BOP dataset; they are scored too."""
     refine: Refine = None
-    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
-    """Category names of real images and their names in renders."""
-    ignore_unmatched: bool = False
+    map: CategoryMap = ()
+    ignore_unmatched: Rare[bool] = False
     """Ignore objects of categories that the detector does not have."""
     sessions: Sessions = None
     limit: int | None = None
     """Read at most this many real images."""
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    workers: int = os.cpu_count() or 1
-    """Number of CPU threads."""
+    device: Device = "cpu"
+    workers: Threads = os.cpu_count() or 1
     overwrite: Overwrite = False
     split: Split = None
     skip_invalid: SkipInvalid = False
@@ -131,7 +129,8 @@ class Bench:
         from sim2cam.experiments.pose_benchmark import bench_poses, read_pose_task
 
         task = read_pose_task(self.captures, limit=self.limit)
-        result = bench_poses(path, task, progress=console.start_progress("scoring"))
+        with console.show_progress("scoring poses") as stages:
+            result = bench_poses(path, task, progress=stages("scoring poses"))
         if result.ignored_count:
             console.info(
                 f"{result.ignored_count} poses ignored: not a test target, or more than its instances."
@@ -160,14 +159,15 @@ class Bench:
 
         check_poses(detector)
         objects = detector.card.objects
-        predictions = estimate_poses(
-            detector,
-            self.captures,
-            category_map=parse_category_map(self.map),
-            meshes=read_meshes(self.refine, objects) if self.refine else NO_MESHES,
-            limit=self.limit,
-            progress=console.start_progress("estimating poses"),
-        )
+        with console.show_progress("estimating poses") as stages:
+            predictions = estimate_poses(
+                detector,
+                self.captures,
+                category_map=parse_category_map(self.map),
+                meshes=read_meshes(self.refine, objects) if self.refine else NO_MESHES,
+                limit=self.limit,
+                progress=stages("estimating poses"),
+            )
         write_pose_results(predictions.poses, path)
         return predictions
 
@@ -229,7 +229,8 @@ class Bench:
                 f"--map and --ignore-unmatched require labels, but {self.captures} has none."
             )
         detector = self._load_detector()
-        result = bench_unlabelled(detector, captures, progress=console.start_progress("predicting"))
+        with console.show_progress("predicting") as stages:
+            result = bench_unlabelled(detector, captures, progress=stages("predicting"))
         console.info(
             f"{self.captures} has no labels, so accuracy cannot be measured. The unsupervised scores "
             "below only rank similar detectors, and may be misleading."
@@ -259,14 +260,15 @@ class Bench:
             )
             predictions = self._estimate_poses(detector, self.poses, console).predictions
             poses = self._score_poses(self.poses, console)
-        result = bench(
-            detector,
-            captures,
-            category_map=category_map,
-            ignore_unmatched=self.ignore_unmatched,
-            cached_predictions=predictions,
-            progress=console.start_progress("predicting"),
-        )
+        with console.show_progress("predicting") as stages:
+            result = bench(
+                detector,
+                captures,
+                category_map=category_map,
+                ignore_unmatched=self.ignore_unmatched,
+                cached_predictions=predictions,
+                progress=stages("predicting"),
+            )
         return result, poses, warning
 
     def _load_detector(self) -> AnyDetector:

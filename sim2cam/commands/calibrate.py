@@ -6,9 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from sim2cam.commands.options import OutputOptions, Overwrite, check_numbers, check_output_files
+from sim2cam.commands.options import (
+    Argument,
+    Option,
+    OutputOptions,
+    Overwrite,
+    check_numbers,
+    check_output_files,
+)
 from sim2cam.commands.results import Result
 from sim2cam.errors import SpecError, UsageError
 
@@ -19,25 +24,25 @@ if TYPE_CHECKING:
     from sim2cam.adapt.calibration.parameter_changes import ParameterShift
     from sim2cam.objects.board import Board
 
-_MonitorWeights = Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")]
-_BoardText = Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")]
+_MonitorWeights = Annotated[Path | None, Option("WEIGHTS")]
+_BoardText = Annotated[str | None, Option("PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")]
 
 
 @dataclass(frozen=True)
 class Calibrate:
-    """Estimate lens and sensor parameters of a camera from photos.
+    """Estimate lens and sensor parameters from photos.
 
     Recipes sample cameras around the estimate with camera = FILE.
     """
 
-    captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
+    captures: Annotated[Path, Argument("CAPTURES")]
     """Photo, folder of photos, or COCO file. The lens is estimated from photos of a chessboard."""
     out: Path | None = None
     """Output file, such as camera.json; without it the result is only printed."""
     board: _BoardText = None
     """Marker board, such as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the ratio of marker side to square side. Chessboards are detected without this flag."""
     monitor: _MonitorWeights = None
-    """Detector whose OOD score and confidence are recorded, so that ``drift`` can detect their change."""
+    """Detector whose OOD score and confidence are recorded, so that drift can detect their change."""
     seed: int = 0
     """Random seed of the bootstrap and the parameter search."""
     overwrite: Overwrite = False
@@ -56,7 +61,8 @@ class Calibrate:
         console = self.output.make_console()
         rng = derive_rng(self.seed, "calibrate")
         monitor = _load_monitor(self.monitor)
-        fit = calibrate(self.captures, board, rng, console.start_progress("photos"), monitor)
+        with console.show_progress("measuring photos") as stages:
+            fit = calibrate(self.captures, board, rng, stages("measuring photos"), monitor)
         if self.out is not None:
             write_camera(self.out, fit)
         return CalibrateResult(fit, self.out)
@@ -92,14 +98,14 @@ class CalibrateResult(Result):
 
 @dataclass(frozen=True)
 class Drift:
-    """Detect which camera parameters changed since calibration."""
+    """Detect changes of a camera since its calibration."""
 
-    camera: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAMERA.JSON")]
-    """Output file of ``calibrate``."""
-    captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
+    camera: Annotated[Path, Argument("CAMERA.JSON")]
+    """Output file of calibrate."""
+    captures: Annotated[Path, Argument("CAPTURES")]
     """New photo, folder of photos, or COCO file; preferably of the scenes used for calibration."""
     board: _BoardText = None
-    """Marker board in the photos, as for ``calibrate``."""
+    """Marker board in the photos, as for calibrate."""
     monitor: _MonitorWeights = None
     """Detector used at calibration; its OOD scores and confidences are compared."""
     seed: int = 0
@@ -118,9 +124,10 @@ class Drift:
         console = self.output.make_console()
         rng = derive_rng(self.seed, "drift")
         monitor = _load_monitor(self.monitor)
-        report = detect_drift(
-            fit, self.captures, board, rng, console.start_progress("photos"), monitor
-        )
+        with console.show_progress("measuring photos") as stages:
+            report = detect_drift(
+                fit, self.captures, board, rng, stages("measuring photos"), monitor
+            )
         return DriftResult(report)
 
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from sim2cam.commands.bench import SESSIONS_ERROR
-from sim2cam.commands.options import OutputOptions, Sessions, SkipInvalid, Split
+from sim2cam.commands.options import Argument, OutputOptions, Sessions, SkipInvalid, Split
 from sim2cam.commands.results import Result
 from sim2cam.commands.tables import (
     format_comparisons,
@@ -26,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compare:
-    """Compare two runs on the same images with paired bootstrap intervals and p-values.
+    """Compare two runs on the same images.
 
-    Compares boxes, keypoints, masks, semantic segmentation and poses, as far as both runs have them.
+    Prints paired bootstrap intervals and p-values. Compares boxes, keypoints, masks, semantic segmentation and poses, as far as both runs have them.
     """
 
-    first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
+    first: Annotated[Path, Argument("FIRST")]
     """Results of the first run: file of bench --out or ablate (predictions/*.json.gz), COCO results, or BOP poses (.csv). Several files (one per seed) are averaged: a folder, or a quoted pattern such as 'RUN/predictions/randomized-?.json.gz'."""
-    second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
+    second: Annotated[Path, Argument("SECOND")]
     """Results of the second run."""
     captures: Path
     """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files; for poses a BOP dataset, with its meshes for .csv files."""

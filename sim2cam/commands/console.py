@@ -1,4 +1,4 @@
-"""Console output: results on stdout, messages on stderr, progress only on a terminal.
+"""Console output: results on stdout, messages and progress on stderr.
 
 Messages contain names from untrusted files. All text goes through ``write``, which escapes control
 characters.
@@ -9,8 +9,11 @@ from __future__ import annotations
 import io
 import re
 import sys
-import time
+from contextlib import AbstractContextManager
 from typing import TextIO
+
+from sim2cam.commands.progress import show_progress
+from sim2cam.progress import Stages
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Control characters except tab and line feed, line separators, and bidirectional controls."""
@@ -42,13 +45,10 @@ class Console:
 
     def __init__(self, verbosity: int) -> None:
         self._verbosity = verbosity
-        self._is_terminal = sys.stderr.isatty() and verbosity >= 0
-        self._last_update_s = 0.0
 
     def info(self, text: str) -> None:
         """Print a message."""
         if self._verbosity >= 0:
-            self._clear()
             write(sys.stderr, f"{text}\n")
 
     def debug(self, text: str) -> None:
@@ -61,40 +61,6 @@ class Console:
         write(sys.stdout, f"{text}\n")
         sys.stdout.flush()
 
-    def start_progress(self, label: str) -> Progress:
-        """Return a progress line with rate and remaining time."""
-        return Progress(self, label)
-
-    def update_status_line(self, line: str, *, is_last: bool) -> None:
-        """Replace the status line of the terminal, at most ten times a second."""
-        now = time.monotonic()
-        if not self._is_terminal or (now - self._last_update_s < 0.1 and not is_last):
-            return
-        self._last_update_s = now
-        self._clear()
-        write(sys.stderr, line + ("\n" if is_last else ""))
-        sys.stderr.flush()
-
-    def _clear(self) -> None:
-        if self._is_terminal:
-            sys.stderr.write("\r\x1b[K")
-
-
-class Progress:
-    """Progress line, called with the number of finished units and the total."""
-
-    def __init__(self, console: Console, label: str) -> None:
-        self._console = console
-        self._label = label
-        self._start_s = time.monotonic()
-        self._first_done: int | None = None
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show the progress; units finished before the first call do not count for the rate."""
-        if self._first_done is None:
-            self._first_done = done
-        seconds = time.monotonic() - self._start_s
-        rate = (done - self._first_done) / seconds if seconds > 0 else 0.0
-        left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
-        line = f"{self._label}: {done} of {total}, {rate:.2f} a second{left}"
-        self._console.update_status_line(line, is_last=done >= total)
+    def show_progress(self, *stages: str) -> AbstractContextManager[Stages]:
+        """Return a context that shows the progress of stages, given by their names in order."""
+        return show_progress(stages, is_quiet=self._verbosity < 0)

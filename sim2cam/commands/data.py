@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import tyro
-
 from sim2cam.commands.counterfactual import parse_intervention
 from sim2cam.commands.options import (
+    Argument,
     FolderOptions,
+    Option,
     OutputOptions,
     Overwrite,
+    Rare,
+    Seed,
     SkipInvalid,
     Split,
     check_numbers,
@@ -38,36 +40,32 @@ T = TypeVar("T")
 class Render:
     """Simulate scenes of a recipe and render them with labels."""
 
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    recipe: Annotated[str, Argument("RECIPE")]
     """Name of a shipped recipe (dice) or .toml file."""
     out: Path | None = None
     """Folder of the dataset; with --preview the image file, default NAME-preview.png."""
     count: int | None = None
     """Number of images."""
     preview: bool = False
-    """Render only the first 16 samples, small and with labels, into one image."""
-    seed: int = 0
-    """Random seed."""
-    size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
+    """Render only the first camera of up to 16 scenes, small and with labels, into one image. Takes about 10 s."""
+    seed: Seed = 0
+    size: Annotated[str | None, Option("WIDTHxHEIGHT")] = None
     """Image size in pixels; default: from the recipe."""
-    channels: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
+    channels: Rare[Annotated[str | None, Option("NAMES")]] = None
     """Comma-separated channels; default: from the recipe. One or more of depth, ids, parts, normals, coordinates, coverage, flow_forward, flow_backward (sequences only), sensor_depth, disparity, shared, raw, right, amodal_masks, keypoints, occlusions, symmetries."""
-    resample: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
+    resample: Rare[Annotated[str | None, Option("GROUPS")]] = None
     """Comma-separated groups to resample in every scene, such as light or die/3. All other values stay the same, so that images of equal name form counterfactual pairs."""
-    settings: Annotated[
-        tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]],
-        tyro.conf.arg(name="set", metavar="FACTOR=VALUE [FACTOR=VALUE ...]"),
-    ] = ()
+    settings: Rare[Annotated[tuple[tuple[str, ...], ...], Option("FACTOR=VALUE", name="set")]] = ()
     """Factors to set in every scene, such as light/warmth=0.5; die/edge_m=0.016 sets all dice."""
-    scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
+    scenes: Rare[Annotated[Path | None, Option("DATASET")]] = None
     """Reuse the simulated scenes of this dataset of the same recipe and seed, for other --channels or on a machine without physics."""
-    images: bool = True
-    """Render images; --no-images only simulates physics, for a later --scenes."""
+    skip_render: Rare[bool] = False
+    """Only simulate physics, for a later --scenes."""
     workers: int = os.cpu_count() or 1
-    """Number of processes; without effect on the result."""
+    """Number of processes; default: one per core."""
     dry_run: bool = False
     """Only print the estimated time and size, from four trial images."""
-    verify: bool = False
+    verify: Rare[bool] = False
     """With --resume, compare hashes of finished files, not only sizes and times."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
@@ -102,20 +100,21 @@ class Render:
             return RenderPlan(**plan)
         if self.verify:
             remove_damaged_shards(out, self.folder, self.output)
-        if not self.images:
+        if self.skip_render:
             return self._simulate(recipe, change, out, count)
-        dataset = generate(
-            recipe,
-            out,
-            count=count,
-            seed=self.seed,
-            workers=self.workers,
-            resume=self.folder.resume,
-            overwrite=self.folder.overwrite,
-            progress=console.start_progress("rendering"),
-            change=change,
-            scenes=self.scenes,
-        )
+        with console.show_progress("rendering") as stages:
+            dataset = generate(
+                recipe,
+                out,
+                count=count,
+                seed=self.seed,
+                workers=self.workers,
+                resume=self.folder.resume,
+                overwrite=self.folder.overwrite,
+                progress=stages("rendering"),
+                change=change,
+                scenes=self.scenes,
+            )
         for name in find_unknown_instances(change, out):
             console.info(f"no scene contains {name}: it is not changed.")
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
@@ -135,18 +134,19 @@ class Render:
         from sim2cam.pipeline.generation import simulate_scenes
 
         if self.scenes is not None:
-            raise UsageError("--no-images and --scenes exclude each other. Remove one.")
-        scene_count = simulate_scenes(
-            recipe,
-            out,
-            count=count,
-            seed=self.seed,
-            workers=self.workers,
-            resume=self.folder.resume,
-            overwrite=self.folder.overwrite,
-            progress=self.output.make_console().start_progress("simulating"),
-            change=intervention,
-        )
+            raise UsageError("--skip-render and --scenes exclude each other. Remove one.")
+        with self.output.make_console().show_progress("simulating") as stages:
+            scene_count = simulate_scenes(
+                recipe,
+                out,
+                count=count,
+                seed=self.seed,
+                workers=self.workers,
+                resume=self.folder.resume,
+                overwrite=self.folder.overwrite,
+                progress=stages("simulating"),
+                change=intervention,
+            )
         return RenderResult(out, {"scenes": scene_count})
 
     def _check_preview_flags(self) -> None:
@@ -155,7 +155,7 @@ class Render:
             "--count": self.count is not None,
             "--channels": self.channels is not None,
             "--scenes": self.scenes is not None,
-            "--no-images": not self.images,
+            "--skip-render": self.skip_render,
             "--dry-run": self.dry_run,
             "--resume": self.folder.resume,
         }
@@ -176,12 +176,12 @@ class Render:
             write_atomic(path, images.encode_png(build_sample_sheet(samples)))
             for name in find_unknown_instances(intervention, samples.root):
                 self.output.make_console().info(f"no scene contains {name}: it is not changed.")
-        return RenderPreview(path)
+        return RenderPreview(path, len(samples.samples))
 
 
 @dataclass(frozen=True)
 class RenderResult(Result):
-    """Rendered dataset, or simulated scenes with ``--no-images``.
+    """Rendered dataset, or simulated scenes with ``--skip-render``.
 
     Attributes:
         out: Folder.
@@ -213,13 +213,19 @@ class RenderResult(Result):
 
 @dataclass(frozen=True)
 class RenderPreview(Result):
-    """Image of the first samples."""
+    """Image of the first scenes.
+
+    Attributes:
+        image: Path of the image.
+        scenes: Number of scenes, 16 or as many as were finished in time.
+    """
 
     image: Path
+    scenes: int
 
     def summary(self) -> str:
-        """Return the path of the image."""
-        return f"image: {self.image}"
+        """Return the path of the image and the number of scenes."""
+        return f"image: {self.image} ({self.scenes} scenes)"
 
 
 @dataclass(frozen=True)
@@ -237,9 +243,9 @@ class RenderPlan(Result):
 
 @dataclass(frozen=True)
 class Check:
-    """Check that a dataset is complete and its labels are consistent."""
+    """Check that a dataset is complete and consistent."""
 
-    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")]
+    data: Annotated[Path, Argument("DATASET")]
     """Folder of the dataset."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
@@ -281,9 +287,9 @@ class CheckResult(Result):
 
 @dataclass(frozen=True)
 class Inspect:
-    """Write a page that shows a dataset or real images with their labels."""
+    """Write a page of images with their labels."""
 
-    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
+    data: Annotated[Path, Argument("DATA")]
     """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files."""
     out: Path | None = None
     """Output page; default: NAME-inspect.html next to the data."""
@@ -296,6 +302,7 @@ class Inspect:
 
     def run(self) -> PageResult:
         """Write the page."""
+        from sim2cam.data.checks.small_objects import describe_small_objects
         from sim2cam.data.real_images import read_real_images
         from sim2cam.report.dataset import write_inspect_page
 
@@ -304,6 +311,13 @@ class Inspect:
         out = self.out or data.with_name(f"{data.stem}-inspect.html")
         check_output_files(out, overwrite=self.overwrite, inputs=[data])
         samples = read_real_images(data, skip_invalid=self.skip_invalid, split=self.split)
+        areas_px = {
+            sample.name: [o.area_px for o in sample.objects or () if not o.is_crowd]
+            for sample in samples.samples
+        }
+        small_objects = describe_small_objects(areas_px)
+        if small_objects:
+            self.output.make_console().info(f"warning: {small_objects}")
         return PageResult(write_inspect_page(samples, out, limit=self.limit))
 
 

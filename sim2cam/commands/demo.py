@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim2cam.commands.options import OutputOptions, SkipInvalid, check_numbers
+from sim2cam.commands.options import (
+    OutputOptions,
+    Seed,
+    SkipInvalid,
+    check_numbers,
+)
 from sim2cam.commands.results import Result
 from sim2cam.files import lock_folder, prepare_folder
 
@@ -18,16 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Demo:
-    """Render dice, translate, train and score a detector, and write a page (about ten minutes)."""
+    """Run the whole pipeline on dice in ten minutes.
+
+    Renders, translates, trains and scores a detector, and writes a page.
+    """
 
     out: Path = Path("runs/demo")
     """Output folder."""
     captures: Path | None = None
     """Real images: a folder with style.json (or train.json) and test.json, or one COCO file; default: the shipped stand-in camera."""
-    seed: int = 0
-    """Random seed."""
+    seed: Seed = 0
     workers: int = min(2, os.cpu_count() or 1)
-    """Number of processes and threads."""
+    """Number of processes and threads; default: 2."""
     overwrite: bool = False
     """Replace an earlier demo in the folder."""
     skip_invalid: SkipInvalid = False
@@ -36,7 +43,7 @@ class Demo:
     def run(self) -> DemoScores:
         """Run the demo and write the page."""
         from sim2cam.commands.pages import write_demo_page
-        from sim2cam.experiments.demo import OUTPUT_NAMES, read_demo_captures, run_demo
+        from sim2cam.experiments.demo import OUTPUT_NAMES, STAGES, read_demo_captures, run_demo
         from sim2cam.render.renderer import get_renderer
 
         check_numbers(seed=self.seed, workers=self.workers)
@@ -46,14 +53,15 @@ class Demo:
             prepare_folder(self.out, OUTPUT_NAMES, "a demo", resume=False, overwrite=self.overwrite)
             console = self.output.make_console()
             console.info(f"renderer: {get_renderer().name}")
-            result = run_demo(
-                self.out,
-                self.captures,
-                splits,
-                seed=self.seed,
-                workers=self.workers,
-                progress=console.start_progress,
-            )
+            with console.show_progress(*STAGES) as progress:
+                result = run_demo(
+                    self.out,
+                    self.captures,
+                    splits,
+                    seed=self.seed,
+                    workers=self.workers,
+                    progress=progress,
+                )
             return DemoScores(result, write_demo_page(result))
 
 

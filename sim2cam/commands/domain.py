@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from sim2cam.commands.options import (
+    Argument,
     FolderOptions,
+    Option,
     OutputOptions,
     Overwrite,
+    Rare,
+    Seed,
     SkipInvalid,
     Split,
     check_numbers,
@@ -39,19 +41,21 @@ _FIT_FILES = ("study.log*", "*-fitted.toml", "fit.json", "fit.html")
 
 @dataclass(frozen=True)
 class DomainShow:
-    """Sample scenes of a recipe and write a page that compares samples with the distributions."""
+    """Write a page of the distributions of a recipe.
 
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    Compares sampled scenes with the distributions.
+    """
+
+    recipe: Annotated[str, Argument("RECIPE")]
     """Name of a shipped recipe (dice) or .toml file."""
     count: int = 200
     """Number of sampled scenes."""
-    images: Annotated[str, tyro.conf.arg(metavar="GROUPS")] = "light,exposure,view"
+    images: Annotated[str, Option("GROUPS")] = "light,exposure,view"
     """Comma-separated groups whose range ends are rendered; all or none."""
     out: Path | None = None
     """Output page; default: NAME-domain.html in the current folder."""
     overwrite: Overwrite = False
-    seed: int = 0
-    """Random seed."""
+    seed: Seed = 0
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> PageResult:
@@ -78,16 +82,17 @@ class DomainShow:
 
         selected = [factor for factor in factors if factor.group in self._select_groups(factors)]
         total = sum(len(list_extremes(factor)) for factor in selected)
-        progress = self.output.make_console().start_progress("images")
         images = defaultdict(list)
-        for done, extreme in enumerate(
-            render_factor_extremes(recipe, self.seed, selected), start=1
-        ):
-            progress(done, total)
-            if extreme is not None:
-                value = extreme.value
-                text = f"{value:.4g}" if isinstance(value, float) else format_case(value)
-                images[extreme.group, extreme.factor].append((text, extreme.rgb))
+        with self.output.make_console().show_progress("rendering") as stages:
+            progress = stages("rendering")
+            for done, extreme in enumerate(
+                render_factor_extremes(recipe, self.seed, selected), start=1
+            ):
+                progress(done, total)
+                if extreme is not None:
+                    value = extreme.value
+                    text = f"{value:.4g}" if isinstance(value, float) else format_case(value)
+                    images[extreme.group, extreme.factor].append((text, extreme.rgb))
         return images
 
     def _select_groups(self, factors: tuple[FactorHistogram, ...]) -> set[str]:
@@ -102,12 +107,12 @@ class DomainShow:
 
 @dataclass(frozen=True)
 class DomainFit:
-    """Fit the ranges of light, texture, number, size and pose of a recipe to real images.
+    """Fit the ranges of a recipe to real images.
 
-    Writes the fitted recipe and a page.
+    Fits light, texture, number, size and pose. Writes the fitted recipe and a page.
     """
 
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    recipe: Annotated[str, Argument("RECIPE")]
     """Name of a shipped recipe (dice) or .toml file."""
     captures: Path
     """Real images: folder of photos, or COCO file (labels are ignored)."""
@@ -117,9 +122,9 @@ class DomainFit:
     """Number of trials."""
     count: int = 64
     """Number of renders per trial."""
-    factors: Annotated[str, tyro.conf.arg(metavar="NAMES")] = ""
+    factors: Rare[Annotated[str, Option("NAMES")]] = ""
     """Comma-separated groups and factors, such as light,view/tilt_rad; default: light, texture, number, size and pose."""
-    weights: Path | None = None
+    weights: Rare[Path | None] = None
     """Detector whose backbone features measure the domain gap; default: image statistics."""
     limit: int | None = None
     """Read at most this many real images."""
@@ -167,10 +172,9 @@ class DomainFit:
 
         console = self.output.make_console()
         console.info("select factors that image statistics can estimate, then fit their ranges")
-        fit = fit_recipe(recipe, captures, self.out, options, console.start_progress("trials"))
-        gap_stages = measure_fitted_gap(
-            recipe, fit, captures, options, console.start_progress("gap")
-        )
+        with console.show_progress("trials", "domain gap") as stages:
+            fit = fit_recipe(recipe, captures, self.out, options, stages("trials"))
+            gap_stages = measure_fitted_gap(recipe, fit, captures, options, stages("domain gap"))
         name = f"{recipe.name}-fitted"
         toml = self.out / f"{name}.toml"
         write_recipe(fit, self.recipe, name, toml)

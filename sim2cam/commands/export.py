@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
 from sim2cam.commands.options import (
+    Argument,
+    Option,
     OutputOptions,
     Overwrite,
+    Rare,
     SkipInvalid,
     Split,
     check_numbers,
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export:
-    """Export datasets, real images or a trained network to a common format."""
+    """Export data or a trained network to a common format."""
 
-    data: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DATA")]
+    data: Annotated[tuple[Path, ...], Argument("DATA")]
     """Datasets or real images; several are merged. For onnx: weights of a detector (file or shipped name), or the run folder of a translator."""
     out: Path
     """Output folder; for onnx the output file."""
@@ -38,9 +39,9 @@ class Export:
         "coco"
     )
     """Format. coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: polygons. kitti: boxes, occlusion. bop: 6D poses, masks, depth, models, pinhole images. webdataset: all data, in tar files."""
-    split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...|NAME,...")] = None
+    split: Annotated[str | None, Option("NAME=SHARE,...|NAME,...")] = None
     """New splits with their share of the scenes, such as train=0.8,val=0.2, or existing splits to export, such as test. Default: keep existing splits; data without splits becomes train."""
-    where: Annotated[str | None, tyro.conf.arg(metavar="SQL")] = None
+    where: Rare[Annotated[str | None, Option("SQL")]] = None
     """SQL condition on the table samples (see catalog) that selects images, such as "objects > 3"."""
     seed: int = 0
     """Random seed of the split."""
@@ -137,11 +138,11 @@ class ExportResult(Result):
 
 @dataclass(frozen=True)
 class Catalog:
-    """Summarize a dataset or real images, or query them with SQL."""
+    """Summarize a dataset, or query it with SQL."""
 
-    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
+    data: Annotated[Path, Argument("DATA")]
     """Dataset or real images."""
-    sql: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="SQL")] = None
+    sql: Annotated[str | None, Argument("SQL")] = None
     """Query over the tables samples, objects, scenes and sampled_values (extra: catalog); default: a summary of counts, ranges, rejections, licences and size."""
     split: Split = None
     skip_invalid: SkipInvalid = False

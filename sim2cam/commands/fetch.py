@@ -6,9 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from sim2cam.commands.options import OutputOptions
+from sim2cam.commands.options import Argument, OutputOptions
 from sim2cam.commands.results import Result
 from sim2cam.errors import UsageError, suggest_name
 
@@ -19,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Download a public dataset after showing its licence."""
+    """Download a public dataset."""
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    name: Annotated[str, Argument("NAME")]
     """dice: photos of dice with boxes. lmo, lm, tless, tudl, icbin, ycbv: BOP test images with poses and meshes."""
     accept_licence: bool = False
     """Accept the licence without a prompt."""
@@ -47,7 +45,8 @@ class Fetch:
             )
             if not self.accept_licence:
                 _confirm_licence(dataset)
-        download = fetch(dataset, root, overwrite=self.overwrite, progress=console.start_progress)
+        with console.show_progress() as progress:
+            download = fetch(dataset, root, overwrite=self.overwrite, progress=progress)
         for url, digest in download.digests.items():
             status = (
                 "not verified, stored for the next download"

@@ -5,43 +5,88 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
+from typing import Annotated, TypeVar
 
 from sim2cam.commands.console import Console
 from sim2cam.errors import OutputError, UsageError
 from sim2cam.learn.launch import is_main_process
 
-Sessions = Annotated[
-    str | None,
-    tyro.conf.arg(
-        metavar="folder|MINUTES|FILE.csv:COLUMN",
-        help="Group photos into capture sessions: by folder, by pauses longer than MINUTES, or by a column of "
-        "a table with a column image. With ten or more sessions, intervals are over sessions.",
-    ),
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Option:
+    """Spelling of an option on the command line; type, default and help text are those of the field.
+
+    Attributes:
+        metavar: Placeholder of the value; default: from the type.
+        name: Name, if it is not that of the field.
+        short: Short flag, such as ``-v``.
+        help: Help text, if the field has no docstring.
+    """
+
+    metavar: str | None = None
+    name: str | None = None
+    short: str | None = None
+    help: str | None = None
+
+
+class Argument(Option):
+    """Option that is given by position, without a flag."""
+
+
+RARE = "rare"
+Rare = Annotated[T, RARE]
+"""Type of an option that only ``--help-all`` lists."""
+
+Sessions = Rare[
+    Annotated[
+        str | None,
+        Option(
+            "RULE",
+            help="Group photos into capture sessions: folder, pauses longer than MINUTES, or the "
+            "COLUMN of a table with a column image (FILE.csv:COLUMN). With ten or more sessions, "
+            "intervals are over sessions.",
+        ),
+    ]
 ]
 
-Overwrite = Annotated[bool, tyro.conf.arg(help="Replace existing files.")]
+Overwrite = Annotated[bool, Option(help="Replace existing files.")]
 
-Split = Annotated[
-    str | None,
-    tyro.conf.arg(
-        metavar="NAME[,NAME]", help="Splits to read: train, val, test, or their original names."
-    ),
+Split = Rare[
+    Annotated[
+        str | None,
+        Option("NAME[,NAME]", help="Splits to read: train, val, test, or their original names."),
+    ]
 ]
 
-SkipInvalid = Annotated[
-    bool,
-    tyro.conf.arg(help="Skip invalid annotations with a warning instead of failing."),
+SkipInvalid = Rare[
+    Annotated[bool, Option(help="Skip invalid annotations with a warning instead of failing.")]
 ]
 
-Refine = Annotated[
-    Path | None,
-    tyro.conf.arg(
-        metavar="MESHES",
-        help="Refine poses by contours of the object meshes in this folder (see assets).",
-    ),
+Refine = Rare[
+    Annotated[
+        Path | None,
+        Option(
+            "MESHES",
+            help="Refine poses by contours of the object meshes in this folder (see assets).",
+        ),
+    ]
+]
+
+Seed = Rare[Annotated[int, Option(help="Random seed.")]]
+
+Limit = Annotated[int | None, Option(help="Read at most this many images.")]
+
+Device = Annotated[str, Option(help="Device: cpu, cuda or cuda:0.")]
+
+Workers = Annotated[int, Option(help="Number of processes; default: one per core.")]
+
+Threads = Rare[Annotated[int, Option(help="Number of CPU threads; default: one per core.")]]
+
+CategoryMap = Annotated[
+    tuple[str, ...],
+    Option("REAL=SIM", help="Category names of real images and their names in renders."),
 ]
 
 
@@ -49,9 +94,9 @@ Refine = Annotated[
 class OutputOptions:
     """Output options."""
 
-    verbose: Annotated[bool, tyro.conf.arg(aliases=["-v"])] = False
+    verbose: Annotated[bool, Option(short="-v")] = False
     """Print details."""
-    quiet: Annotated[bool, tyro.conf.arg(aliases=["-q"])] = False
+    quiet: Annotated[bool, Option(short="-q")] = False
     """Print errors only."""
     json: bool = False
     """Print the result as JSON on stdout."""

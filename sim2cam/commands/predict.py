@@ -11,13 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from sim2cam.commands.options import (
+    Argument,
+    Device,
     OutputOptions,
     Overwrite,
+    Rare,
     Refine,
     Split,
+    Threads,
     check_numbers,
     check_output_folder,
 )
@@ -42,20 +44,20 @@ _MAX_RECENT_DETECTIONS = 10_000  # for the comparison of box sizes with the trai
 
 @dataclass(frozen=True)
 class Predict:
-    """Detect objects in images, a video or a camera stream; print one JSON line per image.
+    """Detect objects in images, a video or a camera stream.
 
-    Includes keypoints, run-length masks and category masks if the weights predict them. If the weights
+    Prints one JSON line per image. Includes keypoints, run-length masks and category masks if the weights predict them. If the weights
     predict object coordinates and the lens is given, includes the pose of each object in the camera
     frame, or null if no pose fits. Skips unreadable images with a message.
     """
 
-    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
+    weights: Annotated[Path, Argument("WEIGHTS")]
     """Detector: file or shipped name."""
-    source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
+    source: Annotated[str, Argument("INPUT")]
     """Image, image folder, COCO file, video, or camera by number (0, 1, ...) or address (rtsp://..., http://...)."""
     out: Path | None = None
     """Folder for the images with drawn detections."""
-    camera: Path | None = None
+    camera: Rare[Path | None] = None
     """Camera file with the lens: camera.json of calibrate, or a COLMAP, Kalibr, ROS or OpenCV file of one camera; default: the lens of the dataset."""
     refine: Refine = None
     min_score: float = 0.5
@@ -66,10 +68,8 @@ class Predict:
     limit: int | None = None
     """Stop after this many images."""
     overwrite: Overwrite = False
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    workers: int = os.cpu_count() or 1
-    """Number of CPU threads."""
+    device: Device = "cpu"
+    workers: Threads = os.cpu_count() or 1
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> PredictResult:

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
-from sim2cam.commands.options import OutputOptions, Overwrite, Split, check_numbers
+from sim2cam.commands.options import (
+    Argument,
+    Device,
+    OutputOptions,
+    Overwrite,
+    Split,
+    Threads,
+    check_numbers,
+)
 from sim2cam.commands.results import Result
 from sim2cam.errors import UsageError
 
@@ -37,15 +43,15 @@ class PseudoLabelResult(Result):
 
 @dataclass(frozen=True)
 class PseudoLabel:
-    """Pseudo-label real images with a detector, for self-training or manual correction.
+    """Pseudo-label real images with a detector.
 
-    Self-training: train --data RENDERS OUT/train.json --from WEIGHTS. Uncertain detections become crowd
+    For self-training or manual correction. Self-training: train --data RENDERS OUT/train.json --from WEIGHTS. Uncertain detections become crowd
     regions, which training ignores. Areas without labels are not used as negatives.
     """
 
-    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
+    weights: Annotated[Path, Argument("WEIGHTS")]
     """Detector: file or shipped name."""
-    captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
+    captures: Annotated[Path, Argument("CAPTURES")]
     """Folder of photos, video, or dataset whose labels are ignored."""
     out: Path
     """Output folder: train.json (COCO) and the images."""
@@ -55,10 +61,8 @@ class PseudoLabel:
     limit: int | None = None
     """Label at most this many images."""
     overwrite: Overwrite = False
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    workers: int = os.cpu_count() or 1
-    """Number of CPU threads."""
+    device: Device = "cpu"
+    workers: Threads = os.cpu_count() or 1
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> PseudoLabelResult:
@@ -86,8 +90,10 @@ class PseudoLabel:
             self.captures.resolve(), skip_invalid=True, split=self.split, roles=STYLE
         ).take(self.limit)
         check_images_readable(captures)
-        progress = self.output.make_console().start_progress("labelling")
-        labelled = pseudo_label(detector, captures, min_score=self.min_score, progress=progress)
+        with self.output.make_console().show_progress("labelling") as stages:
+            labelled = pseudo_label(
+                detector, captures, min_score=self.min_score, progress=stages("labelling")
+            )
         export_dataset({"train": labelled}, self.out, "coco", None, overwrite=self.overwrite)
         labels = [label for sample in labelled.samples for label in sample.objects or ()]
         uncertain = sum(label.is_crowd for label in labels)

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from html import escape
 from inspect import Parameter
 from pathlib import Path
@@ -105,20 +105,27 @@ def build_command(command: type[C], *values: Any, **options: Any) -> C:
 
 def _flatten_signature(command: Any) -> inspect.Signature:
     """Return the signature with the options of sections, such as ``resume`` of ``folder``."""
-    sections, parameters = _list_sections(command), []
+    parameters = []
+    for owner, option in iterate_options(command):
+        is_required = option.default is MISSING
+        parameters.append(
+            Parameter(
+                option.name,
+                Parameter.POSITIONAL_OR_KEYWORD if is_required else Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if is_required else option.default,
+                annotation=get_type_hints(owner)[option.name],
+            )
+        )
+    return inspect.Signature(parameters)
+
+
+def iterate_options(command: Any) -> Iterator[tuple[Any, Field[Any]]]:
+    """Yield the options of a command and of its sections, each with the class that declares it."""
+    sections = _list_sections(command)
     for field in fields(command):
         owner: Any = field.default_factory if field.name in sections else command
         for option in fields(owner) if field.name in sections else [field]:
-            is_required = option.default is MISSING
-            parameters.append(
-                Parameter(
-                    option.name,
-                    Parameter.POSITIONAL_OR_KEYWORD if is_required else Parameter.KEYWORD_ONLY,
-                    default=Parameter.empty if is_required else option.default,
-                    annotation=get_type_hints(owner)[option.name],
-                )
-            )
-    return inspect.Signature(parameters)
+            yield owner, option
 
 
 def _list_sections(command: Any) -> dict[str, list[str]]:

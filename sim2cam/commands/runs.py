@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ from sim2cam.commands.console import Console
 from sim2cam.commands.options import FolderOptions, OutputOptions
 from sim2cam.errors import UsageError
 from sim2cam.learn.launch import get_local_world_size, is_main_process
+from sim2cam.progress import Progress
 
 if TYPE_CHECKING:
     from sim2cam.learn.tensorboard import TensorBoardLogger
+    from sim2cam.learn.trainer import Callbacks
 
 
 @contextmanager
@@ -64,15 +66,16 @@ def set_thread_budget(count: int, console: Console) -> None:
         console.info(f"warning: {warning}")
 
 
-def make_step_callback(
-    console: Console, label: str, tensorboard: TensorBoardLogger | None
-) -> Callable[[Any], None]:
-    """Return a callback that shows steps, losses and warnings, and logs them to TensorBoard."""
-    counter, is_warned = console.start_progress(label), False
+def make_callbacks(
+    console: Console, label: str, tensorboard: TensorBoardLogger | None, progress: Progress
+) -> Callbacks:
+    """Return callbacks that show progress, losses and warnings, and log them to TensorBoard."""
+    from sim2cam.learn.trainer import Callbacks
 
-    def report_step(line: Any) -> None:
+    is_warned = False
+
+    def report_line(line: Any) -> None:
         nonlocal is_warned
-        counter(line.step, line.steps)
         warnings = getattr(line, "warnings", ())
         if warnings and not is_warned:  # do not repeat a persistent warning
             console.info(f"warning, at step {line.step}: {' '.join(warnings)}")
@@ -81,7 +84,7 @@ def make_step_callback(
         if tensorboard is not None:
             tensorboard.log(line)
 
-    return report_step
+    return Callbacks(report_line, progress)
 
 
 def drop_unset(**values: Any) -> dict[str, Any]:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from sim2cam.commands.options import OutputOptions, Overwrite, check_output_files
+from sim2cam.commands.options import Argument, OutputOptions, Overwrite, check_output_files
 from sim2cam.commands.results import Result
 
 if TYPE_CHECKING:
@@ -18,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScenesAdd:
-    """Store the scene of a sample with its labels and image as a regression scene."""
+    """Store the scene of a sample as a regression scene."""
 
-    sample: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET/SAMPLE")]
+    sample: Annotated[Path, Argument("DATASET/SAMPLE")]
     """Dataset folder and sample name, such as sim/000012."""
     to: Path
     """Folder of regression scenes."""
@@ -55,9 +53,12 @@ class ScenesAddResult(Result):
 
 @dataclass(frozen=True)
 class ScenesRun:
-    """Render regression scenes again and compare labels and images with the stored ones."""
+    """Render regression scenes again and report changes.
 
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    Compares labels and images with the stored ones.
+    """
+
+    folder: Annotated[Path, Argument("DIR")]
     """Folder of regression scenes."""
     out: Path | None = None
     """Page of changed scenes; default: DIR-changed.html next to the folder."""

@@ -6,9 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from sim2cam.commands.options import OutputOptions
+from sim2cam.commands.options import Argument, OutputOptions
 from sim2cam.commands.results import PageResult, Result
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 class Report:
     """Rewrite the page of a finished demo."""
 
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    folder: Annotated[Path, Argument("RUN")]
     """Folder of the demo."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
@@ -66,7 +64,7 @@ class DoctorResult(Result):
 
 @dataclass(frozen=True)
 class Doctor:
-    """Check the installation and print a remedy for each problem."""
+    """Check the installation and print remedies."""
 
     output: OutputOptions = field(default_factory=OutputOptions)
 

@@ -9,18 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
 from sim2cam.commands.options import (
+    Argument,
+    Device,
     FolderOptions,
+    Option,
     OutputOptions,
+    Rare,
     SkipInvalid,
     Split,
     check_numbers,
     parse_category_map,
 )
 from sim2cam.commands.results import Result
-from sim2cam.commands.runs import drop_unset, lock_run_folder, make_step_callback, set_thread_budget
+from sim2cam.commands.runs import drop_unset, lock_run_folder, make_callbacks, set_thread_budget
 from sim2cam.errors import UsageError
 from sim2cam.learn.launch import is_main_process
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from sim2cam.models.card import DetectorCard
     from sim2cam.models.reliability.measurement import CalibrationSource
     from sim2cam.pipeline.recipe import Recipe
+
+
+_TRAIN_STAGE, _TUNE_STAGE, _CALIBRATE_STAGE = "training", "tuning", "calibrating"
 
 
 @dataclass(frozen=True)
@@ -47,44 +52,43 @@ class TrainResult(Result):
 class Train:
     """Train a detector on one or several datasets."""
 
-    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    recipe: Annotated[str, Argument("RECIPE")]
     """Name of a shipped recipe (dice) or .toml file, whose [train] section configures the training."""
-    data: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DATA [DATA ...]")]
+    data: Annotated[tuple[Path, ...], Option("DATA")]
     """Labelled datasets: rendered, translated or real. Of data with splits, only train is used unless --split names others."""
     out: Path
     """Run folder."""
-    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
+    map: Rare[Annotated[tuple[str, ...], Option("REAL=SIM")]] = ()
     """Category names of the data and their names in --from, or else in the first dataset."""
-    ignore_unmatched: bool = False
+    ignore_unmatched: Rare[bool] = False
     """Ignore objects of categories that are not in --from, or else in the first dataset."""
-    mix: tuple[float, ...] = ()
+    mix: Rare[tuple[float, ...]] = ()
     """Share of each dataset in training batches; default: equal shares."""
-    initial_mix: tuple[float, ...] = ()
+    initial_mix: Rare[tuple[float, ...]] = ()
     """Share of each dataset at the first step, if it differs from --mix."""
-    mix_steps: int | None = None
+    mix_steps: Rare[int | None] = None
     """Number of steps of the linear change from --initial-mix to --mix."""
     steps: int | None = None
     """Training steps; default: from the recipe."""
     seed: int | None = None
     """Random seed; default: from the recipe."""
-    limit: int | None = None
+    limit: Rare[int | None] = None
     """Read at most this many samples of each dataset."""
-    initial_weights: Annotated[Path | None, tyro.conf.arg(name="from", metavar="WEIGHTS")] = None
+    initial_weights: Annotated[Path | None, Option("WEIGHTS", name="from")] = None
     """Initial weights (file or shipped name), fine-tuned as set in [train.fine_tuning]: for few labelled images or pseudo-labels."""
-    captures: Path | None = None
+    captures: Rare[Path | None] = None
     """Unlabelled real images for feature adaptation, as set in [train.adapt]."""
-    backgrounds: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="IMAGES [IMAGES ...]")] = ()
+    backgrounds: Rare[Annotated[tuple[Path, ...], Option("IMAGES")]] = ()
     """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used for copy-paste and occlusion in half of the samples."""
     validation: Path | None = None
     """Labelled real images that select input scale and box expansion, calibrate confidences and, with patience in [train], stop the training early. They must not be among the data."""
-    held_out: float = 0.05
+    held_out: Rare[float] = 0.05
     """Share of scenes held out for confidence calibration and OOD detection if --validation has fewer than 19 images; none if the share is fewer than 19 images."""
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    tensorboard: bool = False
+    device: Device = "cpu"
+    tensorboard: Rare[bool] = False
     """Also write TensorBoard logs to the run folder."""
-    workers: int = os.cpu_count() or 1
-    """CPU threads, in total over all processes of this machine; with a GPU, data loader processes."""
+    workers: Rare[int] = os.cpu_count() or 1
+    """CPU threads, in total over all processes of this machine; with a GPU, data loader processes; default: one per core."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     split: Split = None
     skip_invalid: SkipInvalid = False
@@ -154,24 +158,29 @@ class Train:
             )
         with lock_run_folder(self.out, self.folder):
             tensorboard = TensorBoardLogger(self.out) if self.tensorboard else None
-            train_detector(
-                parts,
-                config,
-                self.out,
-                auxiliary_data=AuxiliaryData(
-                    initial_weights, captures, backgrounds, validation_set
-                ),
-                resume=self.folder.resume,
-                device=self.device,
-                progress=make_step_callback(console, "detector", tensorboard),
-            )
-            weights = self.out / WEIGHTS
-            if is_main_process() and validation_set is not None:
-                tune_weights(weights, validation_set, device=self.device)
-            if is_main_process() and calibration_set is not None:
-                measure_reliability(
-                    weights, parts, config, calibration_set, source, device=self.device
+            with console.show_progress(*_list_stages(validation_set, calibration_set)) as stages:
+                train_detector(
+                    parts,
+                    config,
+                    self.out,
+                    auxiliary_data=AuxiliaryData(
+                        initial_weights, captures, backgrounds, validation_set
+                    ),
+                    resume=self.folder.resume,
+                    device=self.device,
+                    callbacks=make_callbacks(
+                        console, "detector", tensorboard, stages(_TRAIN_STAGE)
+                    ),
                 )
+                weights = self.out / WEIGHTS
+                if is_main_process() and validation_set is not None:
+                    stages(_TUNE_STAGE)
+                    tune_weights(weights, validation_set, device=self.device)
+                if is_main_process() and calibration_set is not None:
+                    stages(_CALIBRATE_STAGE)
+                    measure_reliability(
+                        weights, parts, config, calibration_set, source, device=self.device
+                    )
         return TrainResult(weights)
 
     def read_data(self, path: Path) -> Dataset:
@@ -249,6 +258,12 @@ class Train:
             "out-of-distribution images are not detected."
         )
         return datasets, None, "held-out images"
+
+
+def _list_stages(validation_set: Dataset | None, calibration_set: Dataset | None) -> list[str]:
+    stages = [_TRAIN_STAGE]
+    stages += [] if validation_set is None else [_TUNE_STAGE]
+    return stages if calibration_set is None else [*stages, _CALIBRATE_STAGE]
 
 
 def _warn_empty_categories(datasets: Sequence[Dataset], console: Console) -> None:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
 from sim2cam.commands.options import (
+    Argument,
+    CategoryMap,
+    Device,
     OutputOptions,
     Overwrite,
+    Rare,
     SkipInvalid,
     Split,
+    Threads,
     check_numbers,
     check_output_folder,
     parse_category_map,
@@ -46,27 +49,24 @@ class TuneResult(Result):
 
 @dataclass(frozen=True)
 class Tune:
-    """Calibrate a detector on labelled real images without training.
+    """Calibrate a detector on labelled real images.
 
-    Selects the input scale and the box expansion and, with at least 19 images, calibrates confidences and
+    Trains nothing: selects the input scale and the box expansion and, with at least 19 images, calibrates confidences and
     OOD detection. Values that cannot be estimated are kept; network weights do not change.
     """
 
-    weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
+    weights: Annotated[Path, Argument("WEIGHTS")]
     """Detector: file or shipped name."""
-    captures: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="CAPTURES")]
+    captures: Annotated[tuple[Path, ...], Argument("CAPTURES")]
     """Labelled images of the target camera, neither training nor test images. Several are merged."""
     out: Path
     """Output folder: weights.safetensors and its card."""
-    map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
-    """Category names of real images and their names in renders."""
-    ignore_unmatched: bool = False
+    map: CategoryMap = ()
+    ignore_unmatched: Rare[bool] = False
     """Ignore objects of categories that the detector does not have."""
     overwrite: Overwrite = False
-    device: str = "cpu"
-    """Device: cpu, cuda or cuda:0."""
-    workers: int = os.cpu_count() or 1
-    """Number of CPU threads."""
+    device: Device = "cpu"
+    workers: Threads = os.cpu_count() or 1
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)

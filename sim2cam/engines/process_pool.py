@@ -31,7 +31,7 @@ _GRACE_S = 2.0  # after SIGTERM
 _HEARTBEAT_S = 1.0  # minimum interval of heartbeats
 _MAX_SHOWN = 3  # failures in an error
 
-_heartbeat_sender: Callable[[], None] | None = None  # set in worker processes
+_heartbeat_sender: Callable[[int | None], None] | None = None  # set while a unit runs
 
 
 def map_units(
@@ -40,6 +40,7 @@ def map_units(
     workers: int,
     *,
     stall_s: float | None = None,
+    on_items: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Result]:
     """Yield results of work units in order of completion.
 
@@ -51,14 +52,20 @@ def map_units(
         workers: Number of processes; 1 runs in this process, without retries.
         stall_s: Time in seconds without heartbeat or result after which a worker is killed; None
             waits indefinitely.
+        on_items: Called with the number of finished items, such as images, of the units that are not
+            finished yet: after each item that ``send_heartbeat`` reports, and after each result.
 
     Raises:
         Sim2CamError: If units failed twice. Errors of ``function`` are raised as they are.
     """
     if workers == 1 or len(units) <= 1:
-        yield from map(function, units)
+        for unit in units:
+            with _count_items(on_items):
+                result = function(unit)
+            yield result
+            on_items(0)
         return
-    pool = _Pool(function, units, min(workers, len(units)), stall_s)
+    pool = _Pool(function, units, min(workers, len(units)), stall_s, on_items)
     try:
         yield from pool.iterate_results()
         pool.close()
@@ -72,10 +79,33 @@ def map_units(
         )
 
 
-def send_heartbeat() -> None:
-    """Report progress within a unit, so that its worker does not count as hung."""
+def send_heartbeat(items: int | None = None) -> None:
+    """Report progress within a unit, so that its worker does not count as hung.
+
+    Args:
+        items: Number of finished items of the unit so far; None if it is unchanged.
+    """
     if _heartbeat_sender is not None:
-        _heartbeat_sender()
+        _heartbeat_sender(items)
+
+
+@contextmanager
+def _count_items(on_items: Callable[[int], None]) -> Iterator[None]:
+    """Count the items of a unit that runs in this process, which may be a worker itself."""
+    global _heartbeat_sender  # noqa: PLW0603 - one unit at a time per process
+    outer = _heartbeat_sender
+
+    def send(items: int | None) -> None:
+        if outer is not None:
+            outer(None)
+        if items is not None:
+            on_items(items)
+
+    _heartbeat_sender = send
+    try:
+        yield
+    finally:
+        _heartbeat_sender = outer
 
 
 @dataclass(eq=False)
@@ -83,6 +113,7 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
     unit: int
+    items: int = 0
     last_progress: float = field(default_factory=time.monotonic)
 
 
@@ -99,8 +130,10 @@ class _Pool(Generic[Unit, Result]):
         units: Sequence[Unit],
         size: int,
         stall_s: float | None,
+        on_items: Callable[[int], None],
     ) -> None:
         self._function, self._units, self._stall_s = function, units, stall_s
+        self._on_items = on_items
         self._size = size
         self._pending = deque(range(len(units)))
         self._attempts = [0] * len(units)
@@ -142,7 +175,7 @@ class _Pool(Generic[Unit, Result]):
     def _assign(self, unit: int) -> None:
         self._attempts[unit] += 1
         worker = self._idle.pop() if self._idle else self._start()
-        worker.unit, worker.last_progress = unit, time.monotonic()
+        worker.unit, worker.items, worker.last_progress = unit, 0, time.monotonic()
         self._busy.append(worker)
         with suppress(OSError):  # a dead worker is detected by its pipe
             worker.pipe.send(self._units[unit])
@@ -168,6 +201,9 @@ class _Pool(Generic[Unit, Result]):
             self._handle_failure(worker, _describe_exit(code), is_memory=code == -signal.SIGKILL)
             return
         if kind == "beat":
+            if value is not None:
+                worker.items = value
+                self._count_items()
             return
         self._busy.remove(worker)
         self._idle.append(worker)
@@ -177,6 +213,10 @@ class _Pool(Generic[Unit, Result]):
             raise value
         else:
             yield value
+            self._count_items()
+
+    def _count_items(self) -> None:
+        self._on_items(sum(worker.items for worker in self._busy))
 
     def _stop_worker(self, worker: _Worker) -> None:
         self._busy.remove(worker)
@@ -262,12 +302,12 @@ def _prepare_worker(pipe: Connection) -> None:
         threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
     last = 0.0
 
-    def send_throttled() -> None:
+    def send_throttled(items: int | None) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= _HEARTBEAT_S:
             last = now
-            pipe.send(("beat", None))
+            pipe.send(("beat", items))
 
     _heartbeat_sender = send_throttled
 

@@ -466,7 +466,7 @@ def _check_budget(budget: dict[str, Any], path: Path) -> None:
 def _render(plan: AblationPlan, recipe: str, root: Path, workers: int) -> None:
     generate(
         load_recipe(recipe), root, count=plan.image_count, seed=plan.data_seed, workers=workers,
-        resume=True, overwrite=False, progress=lambda _done, _total: None,
+        resume=True, overwrite=False,
     )  # fmt: skip
 
 
@@ -504,7 +504,7 @@ def _translate(
     if training is not None:
         train_network(
             sim, captures.style, training, run_dir, certification=certification,
-            resume=True, device=device, progress=None,
+            resume=True, device=device,
         )  # fmt: skip
     elif not run_dir.is_dir():
         fit_parameter_free_transfer(
@@ -513,7 +513,6 @@ def _translate(
     certificate = apply_transfer(
         run_dir, sim, work_dir / name, certification=certification, seed=plan.data_seed,
         workers=workers, device=device, resume=True, overwrite=False,
-        progress=lambda _done, _total: None,
     )  # fmt: skip
     return len(certificate.images) if is_published(name) else certificate.accepted_count
 

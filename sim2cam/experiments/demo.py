@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
 from sim2cam.experiments.benchmark import BenchResult, bench, score_predictions
 from sim2cam.learn.device import use_threads
+from sim2cam.learn.trainer import Callbacks
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 from sim2cam.models.training.datasets import add_curriculum
 from sim2cam.models.training.training import WEIGHTS, train_detector
@@ -39,6 +40,7 @@ from sim2cam.pipeline.translation import (
     read_certificate,
     train_network,
 )
+from sim2cam.progress import Progress, Stages
 from sim2cam.render.renderer import get_renderer
 
 RECIPE = "dice-demo"
@@ -51,8 +53,15 @@ RESULT_FILE = "demo.json"
 OUTPUT_NAMES = ("sim", "plain", "adapted", "translator", "detector", RESULT_FILE, "report.html")
 """Files and folders that a demo writes."""
 
-StageProgress = Callable[[str], Callable[[int, int], None]]
-"""Returns a callback for a stage, which is called with the finished and the total count."""
+STAGES = (
+    "render images",
+    "render plain images",
+    "train translator",
+    "translate images",
+    "train detector",
+    "score",
+)
+"""Stages whose progress a demo reports."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ def run_demo(
     *,
     seed: int,
     workers: int,
-    progress: StageProgress,
+    progress: Stages,
 ) -> DemoResult:
     """Run all stages in an empty folder and return the results.
 
@@ -105,12 +114,18 @@ def run_demo(
     stages: list[DemoStage] = []
     with _time_stage(stages, "generate"):
         generate_demo = functools.partial(
-            generate, seed=seed, workers=workers, resume=False, overwrite=False,
-            progress=progress("generate"),
-        )  # fmt: skip
+            generate, seed=seed, workers=workers, resume=False, overwrite=False
+        )
         image_count, plain_count = _select_image_counts()
-        sim = generate_demo(recipe, root / "sim", count=image_count)
-        plain = generate_demo(load_recipe(PLAIN_RECIPE), root / "plain", count=plain_count)
+        sim = generate_demo(
+            recipe, root / "sim", count=image_count, progress=progress("render images")
+        )
+        plain = generate_demo(
+            load_recipe(PLAIN_RECIPE),
+            root / "plain",
+            count=plain_count,
+            progress=progress("render plain images"),
+        )
     datasets = [(sim, 1.0)]
     certification = Certification(recipe.adapt.certificate)
     if len(splits.style.samples) >= MIN_REAL_IMAGES:
@@ -118,26 +133,25 @@ def run_demo(
             train_network(
                 sim, splits.style, recipe.adapt.translator, root / "translator",
                 certification=certification, resume=False, device="cpu",
-                progress=_wrap_step_progress(progress("translate: train")),
+                callbacks=Callbacks(progress=progress("train translator")),
             )  # fmt: skip
             certificate = apply_transfer(
                 root / "translator", sim.take(TRANSLATED_COUNT), root / "adapted",
                 certification=certification, seed=seed,
                 workers=workers, device="cpu", resume=False, overwrite=False,
-                progress=progress("translate: apply"),
+                progress=progress("translate images"),
             )  # fmt: skip
             use_threads(workers)
         if certificate.accepted_count:
             datasets.append((read_dataset(root / "adapted"), 1.0))
     with _time_stage(stages, "train"):
         mix, config = add_curriculum(plain, tuple(datasets), recipe.train)
-        train_detector(
-            mix, config, root / "detector", progress=_wrap_step_progress(progress("train"))
-        )
+        callbacks = Callbacks(progress=progress("train detector"))
+        train_detector(mix, config, root / "detector", callbacks=callbacks)
     with _time_stage(stages, "bench"):
         if splits.dev is not None:
             tune_weights(root / "detector" / WEIGHTS, splits.dev)
-        results = _bench_detectors(root, splits.test, progress("bench"))
+        results = _bench_detectors(root, splits.test, progress("score"))
     _write_result(root, captures, splits, stages, results, workers)
     return read_demo(root)
 
@@ -197,9 +211,7 @@ def _select_image_counts() -> tuple[int, int]:
     )
 
 
-def _bench_detectors(
-    root: Path, test: Dataset, progress: Callable[[int, int], None]
-) -> dict[str, BenchResult]:
+def _bench_detectors(root: Path, test: Dataset, progress: Progress) -> dict[str, BenchResult]:
     trained = load_detector(root / "detector" / WEIGHTS)
     results = {"trained": bench(trained, test, progress=progress)}
     shipped = SHIPPED_WEIGHTS / "dice.safetensors"
@@ -265,8 +277,3 @@ def _time_stage(stages: list[DemoStage], name: str) -> Iterator[None]:
     start = time.monotonic()
     yield
     stages.append(DemoStage(name, round(time.monotonic() - start, 1)))
-
-
-def _wrap_step_progress(counter: Callable[[int, int], None]) -> Callable[[Any], None]:
-    """Return a training callback that reports steps to a progress counter."""
-    return lambda line: counter(line.step, line.steps)

@@ -17,7 +17,6 @@ from sim2cam.data.sample import Dataset
 from sim2cam.errors import SceneError, UsageError
 from sim2cam.experiments.domain_gap import (
     ImageFeatures,
-    Progress,
     extract_real_features,
     extract_render_features,
     measure_stage_gaps,
@@ -37,6 +36,7 @@ from sim2cam.metrics.two_sample import (
     measure_domain_gap,
 )
 from sim2cam.pipeline.recipe import Recipe
+from sim2cam.progress import Progress, ignore_progress
 from sim2cam.randomize.distributions import Distribution, to_toml
 from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.range_rescaling import FactorRange, find_ranges
@@ -250,7 +250,7 @@ def fit_recipe(
     def sample_features(domain: Domain, seed: int, count: int) -> ImageFeatures:
         (features,) = extract_render_features(
             replace(small, domain=domain), _STAGES, count=count, seed=seed, workers=options.workers,
-            progress=lambda done, total: None, featurizer=featurizer, keep_count=_IMAGE_COUNT,
+            progress=ignore_progress, featurizer=featurizer, keep_count=_IMAGE_COUNT,
         )  # fmt: skip
         return replace(features, features=_select_coarse_features(features.features, options))
 

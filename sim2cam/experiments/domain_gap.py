@@ -36,6 +36,7 @@ from sim2cam.models.inference.detector import NativeDetector, load_detector, req
 from sim2cam.models.inference.features import extract_backbone_features
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
+from sim2cam.progress import Progress
 from sim2cam.randomize.sampling_context import Value
 from sim2cam.render.optics.lens_effects import apply_optics
 from sim2cam.render.optics.shutter import expose
@@ -48,8 +49,6 @@ from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
 Rgb = NDArray[np.uint8]
-Progress = Callable[[int, int], None]
-"""Called with the numbers of finished and of all images."""
 Featurizer = Callable[[Rgb], Floats]
 """Extracts features (d,) of an image (h, w, 3); picklable, for worker processes."""
 

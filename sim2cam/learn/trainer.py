@@ -41,11 +41,28 @@ from sim2cam.learn.run_folder import (
     MetricsLog,
     open_run,
 )
+from sim2cam.progress import Progress, ignore_progress
 
 BatchT = TypeVar("BatchT")
 
 _OPTIMIZER, _AVERAGE = " optimizer", " average"  # suffixes of tensor groups in checkpoints
 _BEST, _PENDING_METRICS = "best", "metrics"  # tensor groups
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """Callbacks of a training.
+
+    Attributes:
+        log: called with each line of the metrics log.
+        progress: called with the numbers of finished and of all steps.
+    """
+
+    log: Callable[[Any], None] = lambda line: None
+    progress: Progress = ignore_progress
+
+
+NO_CALLBACKS = Callbacks()
 
 
 @dataclass(frozen=True)
@@ -142,7 +159,7 @@ def train(
     *,
     device: str,
     resume: bool,
-    progress: Callable[[MetricsLineT], None] | None,
+    callbacks: Callbacks,
     checkpoint_interval_s: float,
     log_interval_steps: int,
 ) -> torch.device:
@@ -155,7 +172,7 @@ def train(
         run_dir: folder for checkpoint, metrics log, weights and card.
         device: ``cpu``, ``cuda`` or ``cuda:i``; each process of torchrun uses its own GPU.
         resume: continue from the checkpoint if there is one.
-        progress: called with each line of the metrics log.
+        callbacks: called in the main process.
         checkpoint_interval_s: seconds between checkpoints.
         log_interval_steps: steps between lines of the log.
 
@@ -175,6 +192,7 @@ def train(
             step = checkpoint.step
             metrics.resume(_restore(task, checkpoint))
         task.start(step)
+        callbacks.progress(step, task.steps)
         batches = task.iterate_batches(range(step, step if task.should_stop else task.steps))
         with (
             _explain_unreadable_images(),
@@ -196,8 +214,9 @@ def train(
                         functools.partial(_make_checkpoint, task, step, identity, metrics),
                         is_last=is_last,
                     )
-                    if is_line and progress is not None:
-                        progress(task.lines[-1])
+                    if is_line:
+                        callbacks.log(task.lines[-1])
+                    callbacks.progress(step, task.steps)
                 if is_last:
                     break
         weights = task.compute_weights()

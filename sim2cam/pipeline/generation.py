@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from sim2cam.files import lock_folder
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_records import check_scenes, read_settled_scene
 from sim2cam.pipeline.scene_sampling import Instant, SettledScene, check_change, simulate_scene
+from sim2cam.progress import Progress, ignore_progress
 from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
 from sim2cam.randomize.domain_checks import list_label_classes
 from sim2cam.render.frame import Frame
@@ -52,13 +53,15 @@ from sim2cam.seeds import derive_rng
 Floats = NDArray[np.float64]
 
 _TRIAL_SAMPLES = 4
-_PREVIEW_PX = 400
+PREVIEW_PX = 240
+"""Longer side of the images of a preview."""
+
+PREVIEW_CPU_S = 6.0
+"""CPU time after which a preview starts no further scene."""
+
 _MIN_PX = 16
 _MAX_INITIAL_FAILURES = 5  # failed scenes at the start of a shard before the recipe is refused
 _MAX_SHOWN = 3
-
-Progress = Callable[[int, int], None]
-"""Called with the numbers of finished samples and of all samples."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def generate(
     workers: int = 1,
     resume: bool = False,
     overwrite: bool = False,
-    progress: Progress = lambda *_: None,
+    progress: Progress = ignore_progress,
     change: Intervention = NO_INTERVENTION,
     scenes: Path | None = None,
 ) -> Dataset:
@@ -142,7 +145,7 @@ def simulate_scenes(
     workers: int = 1,
     resume: bool = False,
     overwrite: bool = False,
-    progress: Progress = lambda *_: None,
+    progress: Progress = ignore_progress,
     change: Intervention = NO_INTERVENTION,
 ) -> int:
     """Simulate the scenes of a dataset without images, and return their number.
@@ -171,9 +174,12 @@ def _make_shards(
     count = sum(unit.count for unit in units)
     done = count - sum(unit.count for unit in missing)
     progress(done, count)
-    for finished in map_units(make_shard, missing, workers, stall_s=STALL_S):
+
+    def report(unfinished: int) -> None:
+        progress(done + unfinished, count)
+
+    for finished in map_units(make_shard, missing, workers, stall_s=STALL_S, on_items=report):
         done += finished
-        progress(done, count)
 
 
 def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:
@@ -199,32 +205,45 @@ def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:
 
 
 def render_preview(
-    recipe: Recipe, root: Path, *, seed: int, change: Intervention = NO_INTERVENTION
+    recipe: Recipe,
+    root: Path,
+    *,
+    seed: int,
+    change: Intervention = NO_INTERVENTION,
+    size_px: int = PREVIEW_PX,
+    max_cpu_s: float = PREVIEW_CPU_S,
 ) -> Dataset:
-    """Render one shard of small stills: the first camera of the first scenes of ``generate``.
+    """Render at most a shard of small stills: the first camera of the first scenes of ``generate``.
 
-    Requirements are checked at full size.
+    Requirements are checked at full size. The only channel is keypoints, if the recipe has them.
+
+    Args:
+        size_px: longer side of the images; smaller images of a recipe keep their size.
+        max_cpu_s: CPU time after which no further scene is started.
 
     Raises:
         SceneError: if a scene does not come to rest.
         UsageError: if the change does not fit the recipe.
     """
     render = recipe.render
-    scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
+    scale = min(1.0, size_px / max(render.width, render.height))
     small = replace(
         render,
         width=max(_MIN_PX, round(render.width * scale)),
         height=max(_MIN_PX, round(render.height * scale)),
         views=1,
-        channels=(),
+        channels=tuple(name for name in render.channels if name == "keypoints"),
         sequence=None,
     )
     preview, full = replace(recipe, render=small), recipe.to_stills()
     prepare_folder(root, _build_header(preview, seed, change), resume=False, overwrite=False)
     scenes: list[dict[str, Any]] = []
+    start_s = time.process_time()
 
     def render_samples() -> Iterator[NewSample]:
         for index in range(SAMPLES_PER_SHARD):
+            if scenes and time.process_time() - start_s > max_cpu_s:
+                return
             settled = _replace_cameras(simulate_scene(full, seed, index, change), preview)
             scenes.append(_serialize_scene(settled, preview))
             yield from _render_scene(preview, settled, seed)
@@ -363,10 +382,10 @@ def _render_unit(
     Raises:
         SceneError: if the first scenes all fail.
     """
-    per_scene = recipe.render.samples_per_scene
+    per_scene, finished = recipe.render.samples_per_scene, 0
     end = unit.shard * SAMPLES_PER_SHARD + unit.count
     for scene_index in _list_scene_indices(unit, recipe):
-        send_heartbeat()
+        send_heartbeat(finished)
         count = min(per_scene, end - scene_index * per_scene)
         try:
             settled = _get_settled_scene(recipe, unit, scene_index)
@@ -374,13 +393,16 @@ def _render_unit(
             failures.append(asdict(QuarantinedScene(scene_index, count, str(error))))
             if len(failures) == _MAX_INITIAL_FAILURES and not scenes:
                 raise
+            finished += count
             continue
         scenes.append(_serialize_scene(settled, recipe))
         if not unit.render_images:
+            finished += count
             continue
         for sample in itertools.islice(_render_scene(recipe, settled, unit.seed), count):
-            send_heartbeat()
-            yield sample
+            yield sample  # written when the consumer asks for the next one
+            finished += 1
+            send_heartbeat(finished)
 
 
 def _get_settled_scene(recipe: Recipe, unit: RenderUnit, index: int) -> SettledScene:

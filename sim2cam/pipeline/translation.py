@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.store import TRANSFER_TYPES, ParameterFreeMethod, load_transfer, save_transfer
 from sim2cam.adapt.training.adversarial import (
     MIN_REAL_IMAGES,
-    TranslatorProgress,
     check_image_counts,
 )
 from sim2cam.adapt.training.checkpoint_selection import (
@@ -74,8 +73,10 @@ from sim2cam.learn.device import (
 from sim2cam.learn.distributed import select_local_device
 from sim2cam.learn.launch import is_main_process
 from sim2cam.learn.run_folder import clear_run_folder
+from sim2cam.learn.trainer import NO_CALLBACKS, Callbacks
 from sim2cam.models.losses.lpips import check_lpips, make_lpips_distance
 from sim2cam.pipeline.verifiers import VerifierFiles, check_verifiers, load_verifiers
+from sim2cam.progress import Progress, ignore_progress
 from sim2cam.seeds import derive_rng
 
 TranslationConfig = TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
@@ -195,7 +196,7 @@ def train_network(
     certification: Certification,
     resume: bool,
     device: str,
-    progress: Callable[[TranslatorProgress], None] | None,
+    callbacks: Callbacks = NO_CALLBACKS,
     paired: bool = False,
     perception: PerceptionModel | None = None,
 ) -> TrainingOutcome:
@@ -226,7 +227,7 @@ def train_network(
     verification = replace(
         build_verification(certification, select_local_device(device)), perception=perception
     )
-    options: dict[str, Any] = {"resume": resume, "device": device, "progress": progress}
+    options: dict[str, Any] = {"resume": resume, "device": device, "callbacks": callbacks}
     if isinstance(training, TranslatorConfig):
         if training.compile:
             check_torch_compile(find_device(device))
@@ -269,7 +270,7 @@ def apply_transfer(
     device: str = "cpu",
     resume: bool = False,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Progress = ignore_progress,
 ) -> DatasetCertificate:
     """Make or complete an adapted dataset and return its certificate.
 
@@ -319,9 +320,14 @@ def apply_transfer(
             if not _is_finished(root, shard, len(samples))
         ]
         done = total - sum(len(unit.numbered_samples) for unit in units)
-        for finished in map_units(translate_shard, units, workers, stall_s=STALL_S):
+
+        def report(unfinished: int) -> None:
+            progress(done + unfinished, total)
+
+        for finished in map_units(
+            translate_shard, units, workers, stall_s=STALL_S, on_items=report
+        ):
             done += finished
-            progress(done, total)
         certificate = DatasetCertificate(certification.limits, digests, _read_certificates(root))
         write_json(root / CERTIFICATE, certificate.to_json())
         if certificate.accepted_count:
@@ -383,8 +389,10 @@ def _translate_samples(
     translations = translate_samples(
         transfer, unit.numbered_samples, unit.seed, "adapt", verification
     )
-    for numbered_sample, translated in zip(unit.numbered_samples, translations, strict=True):
-        send_heartbeat()
+    for finished, (numbered_sample, translated) in enumerate(
+        zip(unit.numbered_samples, translations, strict=True)
+    ):
+        send_heartbeat(finished)
         certificates.append(asdict(translated.certificate))
         sample = numbered_sample.sample
         yield NewSample(

@@ -13,12 +13,13 @@ from sim2cam.adapt.training.adversarial import TranslatorProgress
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.cli import main
 from sim2cam.commands.console import Console
-from sim2cam.commands.runs import make_step_callback
+from sim2cam.commands.runs import make_callbacks
 from sim2cam.errors import BackendError, RepairWarning, Sim2CamError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, encode_png, read_rgb
 from sim2cam.learn.run_folder import CHECKPOINT, METRICS, SAMPLES_PAGE, WEIGHTS, MetricsLog
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.progress import ignore_progress
 
 
 @pytest.fixture(scope="module")
@@ -417,7 +418,7 @@ def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_pat
 
 
 def test_warnings_are_told_when_they_begin(capsys):
-    tell = make_step_callback(Console(0), "training", None)
+    tell = make_callbacks(Console(0), "training", None, ignore_progress).log
     won = ("it has won.",)
     for step, warnings in ((10, ()), (20, won), (30, won), (40, ()), (50, ("again.",))):
         tell(TranslatorProgress(step, 60, {}, 0.1, warnings))

@@ -43,7 +43,7 @@ def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
 
     assert main(["render", "mine.toml", "--preview"]) == 0
     sheet = images.read_rgb(place / "mine-preview.png")
-    assert sheet.shape == (4 * 360, 4 * 480, 3)
+    assert sheet.shape == (4 * 270, 4 * 360, 3)
 
     assert main(["render", "mine.toml", "--out", "sim", "--count", "8", "--workers", "1"]) == 0
     assert main(["check", "sim"]) == 0
@@ -148,7 +148,7 @@ def test_render_needs_an_out_or_a_preview(capsys):
         (["--count", "3"], "--count"),
         (["--channels", "depth"], "--channels"),
         (["--scenes", "sim"], "--scenes"),
-        (["--no-images"], "--no-images"),
+        (["--skip-render"], "--skip-render"),
         (["--dry-run"], "--dry-run"),
         (["--resume"], "--resume"),
     ],
@@ -159,10 +159,10 @@ def test_a_preview_refuses_what_it_would_not_do(flags, named, capsys):
 
 
 def test_scenes_that_are_settled_already_are_not_settled_again(tmp_path, capsys):
-    command = ["render", "dice", "--out", str(tmp_path / "d"), "--count", "4", "--no-images"]
+    command = ["render", "dice", "--out", str(tmp_path / "d"), "--count", "4", "--skip-render"]
     assert main([*command, "--scenes", "sim"]) == 2
     said = capsys.readouterr().err
-    assert "--no-images and --scenes exclude each other. Remove one." in said
+    assert "--skip-render and --scenes exclude each other. Remove one." in said
 
 
 SETS = ["--set", "die/edge_m=0.02", "--set", "light/warmth=0"]

@@ -44,6 +44,37 @@ def test_every_unit_gives_its_result(workers):
     assert sorted(map_units(square, [1, 2, 3], workers)) == [1, 4, 9]
 
 
+def count_slowly(items: int) -> int:
+    for done in range(1, items + 1):
+        time.sleep(0.4)
+        send_heartbeat(done)
+        send_heartbeat()  # changes no count
+    return items
+
+
+def count_nested(items: int) -> int:
+    return sum(map_units(count_slowly, [items], 1))
+
+
+def test_items_of_units_in_this_process_are_counted_one_by_one():
+    counts = []
+    results = [counts.append(f"unit of {n}") for n in map_units(count_slowly, [2, 1], 1, on_items=counts.append)]  # fmt: skip
+    assert len(results) == 2
+    assert counts == [1, 2, "unit of 2", 0, 1, "unit of 1", 0]
+    send_heartbeat(7)  # outside of a unit
+    assert counts[-1] == 0
+
+
+@pytest.mark.parametrize("work", [count_slowly, count_nested])
+def test_items_of_units_in_workers_are_counted(work):
+    counts = []
+    assert list(map_units(work, [4, 4], 2, on_items=counts.append)) == [4, 4]
+    is_counted = work is count_slowly  # the items of inner units are not those of the unit
+    assert any(counts) == is_counted
+    assert 0 <= min(counts) <= max(counts) <= 8
+    assert counts[-1] == 0
+
+
 def test_a_worker_that_crashes_says_where(capfd):
     with pytest.raises(Sim2CamError, match=r"^a worker process died .*ended by SIGSEGV"):
         list(map_units(crash, [1, 2], 2))

@@ -11,7 +11,7 @@ from torch import nn
 from sim2cam.errors import BackendError, CheckpointError, DivergenceError, InputError, OutputError
 from sim2cam.learn.ema import ExponentialMovingAverage
 from sim2cam.learn.run_folder import BATCH_FILE, CHECKPOINT, METRICS, WEIGHTS, read_metrics_log
-from sim2cam.learn.trainer import Task, Trainable, train
+from sim2cam.learn.trainer import NO_CALLBACKS, Callbacks, Task, Trainable, train
 
 STEPS = 7
 
@@ -96,10 +96,10 @@ class Regression(Task):
         path.write_bytes(b"".join(v.numpy().tobytes() for v in weights.values()) + bytes([step]))
 
 
-def run(run_dir, *, resume=False, identity=None, progress=None, interval_s=1e9, **task):
+def run(run_dir, *, resume=False, identity=None, callbacks=NO_CALLBACKS, interval_s=1e9, **task):
     return train(
         lambda _device: Regression(**task), identity or {"seed": 0}, Line, run_dir, device="cpu",
-        resume=resume, progress=progress, checkpoint_interval_s=interval_s, log_interval_steps=3,
+        resume=resume, callbacks=callbacks, checkpoint_interval_s=interval_s, log_interval_steps=3,
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch, sco
 def test_a_finished_training_resumes_to_itself(tmp_path):
     run(tmp_path)
     before = read_run(tmp_path)
-    run(tmp_path, resume=True, progress=pytest.fail)
+    run(tmp_path, resume=True, callbacks=Callbacks(log=pytest.fail))
     assert read_run(tmp_path) == before
 
 
@@ -134,7 +134,7 @@ def test_stops_early_and_keeps_the_best_weights(tmp_path):
     run(tmp_path / "stopped", scores=(3.0, 1.0, 2.0, 9.0))
     assert [line.step for line in read_run(tmp_path / "stopped")[2]] == [3, 4]
     before = read_run(tmp_path / "stopped")
-    run(tmp_path / "stopped", scores=(), resume=True, progress=pytest.fail)
+    run(tmp_path / "stopped", scores=(), resume=True, callbacks=Callbacks(log=pytest.fail))
     assert read_run(tmp_path / "stopped") == before
     run(tmp_path / "best", scores=(3.0, 9.0))
     assert before[0] != read_run(tmp_path / "best")[0]

@@ -48,11 +48,22 @@ def bytes_of(root: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory):
+def counts():
+    return []
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory, counts):
     root = tmp_path_factory.mktemp("plain") / "d"
-    dataset = make(root)
+    dataset = make(root, progress=lambda done, total: counts.append((done, total)))
     assert len(dataset.samples) == COUNT
     return root
+
+
+@pytest.mark.usefixtures("plain")
+def test_progress_counts_every_image(counts):
+    assert sorted({*counts}) == [(done, COUNT) for done in range(COUNT + 1)]
+    assert counts == sorted(counts)
 
 
 def test_workers_do_not_change_bytes(plain, tmp_path):
@@ -268,7 +279,7 @@ def test_scene_that_never_rests_fails(monkeypatch):
         scene_sampling, "find_unprojectable_corner", lambda _scene: "the lens folds back"
     )
     with pytest.raises(
-        SceneError, match=r"did not come to rest in 20 consecutive attempts \(last: the lens folds"
+        SceneError, match=r"is not valid in 20 consecutive attempts \(last: the lens folds"
     ):
         simulate_scene(RECIPE, 0, 0)
 

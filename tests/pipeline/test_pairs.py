@@ -42,7 +42,7 @@ def test_translator_learns_camera_from_pairs(sim, redrawn, tmp_path):
     assert pairs.record.registered_fraction > 0.8
     config = TranslatorConfig(steps=40, batch=2, patch_px=64, width=8, blocks=1, learning_rate_generator=4e-3, ema_decay=0.9)  # fmt: skip
     certification = Certification(CertificateLimits())
-    train_network(sim, warm, config, run, certification=certification, resume=False, device="cpu", progress=None, paired=True)  # fmt: skip
+    train_network(sim, warm, config, run, certification=certification, resume=False, device="cpu", paired=True)  # fmt: skip
     translator = load_transfer(run)
     errors = []
     for render, capture in zip(pairs.sim.samples, pairs.real.samples, strict=True):

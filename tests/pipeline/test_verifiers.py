@@ -88,18 +88,16 @@ def test_verifier_is_cached_until_weights_change(weights):
     assert before.args[0].card.categories == tuple("123456")
 
 
-def test_weights_are_resolved_by_file_or_shipped_name(tmp_path, monkeypatch):
+def test_weights_are_resolved_by_file_or_shipped_name(tmp_path):
     assert resolve_weights(Path("dice")) == SHIPPED_WEIGHTS / "dice.safetensors"
+    assert resolve_weights(Path("dice-verifier")) == SHIPPED_WEIGHTS / "dice-verifier.safetensors"
     for given in (Path("mine.safetensors"), Path("runs/dice"), tmp_path):
         assert resolve_weights(given) == given
-    (tmp_path / "dice-verifier.safetensors").touch()
-    monkeypatch.setattr(verifiers, "SHIPPED_WEIGHTS", tmp_path)
-    assert resolve_weights(Path("dice-verifier")) == tmp_path / "dice-verifier.safetensors"
     with pytest.raises(UsageError) as caught:
         resolve_weights(Path("dice-verifer"))
     assert str(caught.value) == (
         "no file or shipped weights 'dice-verifer'. Did you mean 'dice-verifier'? Allowed: "
-        "dice-verifier"
+        "dice, dice-verifier, lmo"
     )
 
 

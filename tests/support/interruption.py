@@ -2,6 +2,8 @@
 
 import pytest
 
+from sim2cam.learn.trainer import Callbacks
+
 
 class KilledError(Exception):
     """Stands for a process that is gone."""
@@ -21,7 +23,7 @@ def assert_resumes_exactly(train, root, step=2):
     """Train once, and once more with a crash at a step: all files of both must be equal."""
     finished = train(root / "whole")
     with pytest.raises(KilledError):
-        train(root / "cut", progress=kill_at(step), checkpoint_interval_s=0)
+        train(root / "cut", callbacks=Callbacks(log=kill_at(step)), checkpoint_interval_s=0)
     train(root / "cut", resume=True)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (root / "whole" / name).read_bytes() == (root / "cut" / name).read_bytes(), name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from sim2cam.errors import InputError
 from sim2cam.files import convert_write_errors
+from sim2cam.progress import Progress, ignore_progress
 
 STALL_S = 30.0
 """Timeout for a server that sends nothing."""
@@ -24,8 +24,6 @@ MIN_BYTES_PER_S = 1000
 
 _CHUNK_BYTES = 1 << 16
 _RESUME_HINT = "Run the same command again to resume."
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class _SameSchemeRedirectHandler(HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def download(source: Source, path: Path, progress: Progress | None = None) -> str:
+def download(source: Source, path: Path, progress: Progress = ignore_progress) -> str:
     """Download a file unless it exists, and return its SHA-256.
 
     A partial download is kept as ``.part`` and resumed if the file on the server is unchanged.
@@ -79,7 +77,7 @@ def download(source: Source, path: Path, progress: Progress | None = None) -> st
     partial_path = path.with_name(f"{path.name}.part")
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        _receive(source, partial_path, progress or (lambda *_: None))
+        _receive(source, partial_path, progress)
         partial_path.replace(path)
         _locate_etag(partial_path).unlink(missing_ok=True)
     with path.open("rb") as file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from sim2cam.data.parsing import convert_validation_errors, read_json
 from sim2cam.data.public.archive import unpack
 from sim2cam.data.public.catalogue import PublicDataset
 from sim2cam.data.public.checksums import verify_checksums
-from sim2cam.data.public.download import Progress, download
+from sim2cam.data.public.download import download
 from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
 from sim2cam.files import convert_write_errors
+from sim2cam.progress import Progress, Stages, ignore_progress
 
 _MAX_BYTES = 1_000_000
 _DIGESTS_ADAPTER: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
@@ -47,7 +47,7 @@ def fetch(
     root: Path,
     *,
     overwrite: bool = False,
-    progress: Callable[[str], Progress] | None = None,
+    progress: Stages = lambda _: ignore_progress,
 ) -> FetchResult:
     """Fetch a dataset into a folder, atomically.
 
@@ -71,7 +71,7 @@ def fetch(
     for source, subfolder in dataset.archives:
         name = source.url.rsplit("/", 1)[-1]
         archive = work / name
-        digest = download(source, archive, progress(f"{name}, bytes") if progress else None)
+        digest = download(source, archive, _count_megabytes(progress(f"{name}, MB")))
         if recorded_digests.get(source.url, digest) != digest:
             archive.unlink()
             raise InputError(
@@ -97,6 +97,10 @@ def fetch(
         url for url in digests if url not in recorded_digests and url not in urls_with_digest
     )
     return FetchResult(folder, digests, new_urls, verified_count)
+
+
+def _count_megabytes(progress: Progress) -> Progress:
+    return lambda done, total: progress(done // 1_000_000, -(-total // 1_000_000))
 
 
 def _arrange_files(dataset: PublicDataset, work_dir: Path) -> int:

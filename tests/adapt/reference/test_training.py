@@ -12,6 +12,7 @@ from sim2cam.adapt.training.checkpoint_selection import read_training_outcome
 from sim2cam.adapt.transfers.transfer import GBufferFrame, read_frame
 from sim2cam.errors import CheckpointError, UsageError
 from sim2cam.learn.run_folder import CHECKPOINT, WEIGHTS
+from sim2cam.learn.trainer import Callbacks
 
 METHODS = ("cyclegan", "cut", "fastcut")
 
@@ -32,7 +33,7 @@ def test_killed_and_resumed_equals_uninterrupted_to_the_bit(
     train_reference(method, many_sim, many_real, tiny, tmp_path / "whole")
     with pytest.raises(KilledError):
         train_reference(
-            method, many_sim, many_real, tiny, tmp_path / "cut", progress=kill, checkpoint_s=0.0
+            method, many_sim, many_real, tiny, tmp_path / "cut", callbacks=Callbacks(log=kill), checkpoint_s=0.0
         )  # fmt: skip
     assert not (tmp_path / "cut" / WEIGHTS).exists()
     train_reference(method, many_sim, many_real, tiny, tmp_path / "cut", resume=True)

@@ -15,7 +15,7 @@ from sim2cam.adapt.translation import NO_VERIFIERS, Verification
 from sim2cam.errors import CheckpointError
 from sim2cam.learn.checkpoint import load_checkpoint
 from sim2cam.learn.run_folder import CHECKPOINT, METRICS
-from sim2cam.learn.trainer import Trainable
+from sim2cam.learn.trainer import NO_CALLBACKS, Callbacks, Trainable
 
 STEPS = 400
 IDENTITY = {"model": 1, "certificate": {"limits": asdict(CertificateLimits()), "verifiers": {}}}
@@ -74,14 +74,14 @@ SHIFTS = {100: 0.3 * CLOSER, 200: 0.8 * CLOSER, 300: 0.5 * CLOSER, 400: 0.9 * CL
 
 
 def train(run, split, *, shifts=SHIFTS, scalars=lambda _: SCALARS, verification=NO_VERIFIERS,
-          resume=False, progress=None, checkpoint_s=1e9):  # fmt: skip
+          resume=False, callbacks=NO_CALLBACKS, checkpoint_s=1e9):  # fmt: skip
     """Train and return the step whose weights ship, and the outcome."""
     saved = []
     train_adversarial(
         lambda _device: Planted(shifts, scalars), {"model": 1}, STEPS, run,
         CheckpointSelector(split, verification, 0),
         lambda _path, weights, outcome: saved.append((float(weights["step"]), outcome)),
-        resume=resume, device="cpu", progress=progress, checkpoint_s=checkpoint_s,
+        resume=resume, device="cpu", callbacks=callbacks, checkpoint_s=checkpoint_s,
     )  # fmt: skip
     return saved[0]
 
@@ -124,7 +124,7 @@ def test_killed_and_resumed_it_chooses_the_same(whole, split, tmp_path, step):
             raise KilledError
 
     with pytest.raises(KilledError):
-        train(tmp_path, split, progress=kill, checkpoint_s=0.0)
+        train(tmp_path, split, callbacks=Callbacks(log=kill), checkpoint_s=0.0)
     assert train(tmp_path, split, resume=True) == whole[1]
     assert_same_runs(whole[0], tmp_path)
     if step == 310:  # lost curves do not change what ships

@@ -20,6 +20,7 @@ from sim2cam.errors import BackendError, CheckpointError, InputError, OutputErro
 from sim2cam.files import write_bytes
 from sim2cam.images import compute_digest, encode_jpeg, encode_png
 from sim2cam.learn.run_folder import CHECKPOINT, WEIGHTS
+from sim2cam.learn.trainer import Callbacks
 
 
 @pytest.fixture
@@ -54,7 +55,9 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
             path.write_bytes(content[: len(content) // 2])
 
     with pytest.raises(InputError, match="damaged image") as broken:
-        train_translator(sim, captures, config, run, progress=cut_files, checkpoint_s=0.0)
+        train_translator(
+            sim, captures, config, run, callbacks=Callbacks(log=cut_files), checkpoint_s=0.0
+        )
     assert broken.value.path in whole
     assert str(broken.value).endswith(
         " Restore the file and continue with --resume; progress so far is kept."

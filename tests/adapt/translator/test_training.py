@@ -21,6 +21,7 @@ from sim2cam.errors import CheckpointError, DivergenceError, InputError, UsageEr
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
 from sim2cam.learn.run_folder import BATCH_FILE, CHECKPOINT, METRICS, WEIGHTS
+from sim2cam.learn.trainer import Callbacks
 from sim2cam.learn.weight_file import load_card
 
 
@@ -42,9 +43,11 @@ def kill_at(step):
 
 def test_killed_and_resumed_equals_uninterrupted_to_the_bit(sim, real, tiny, tmp_path):
     lines = []
-    train_translator(sim, real, tiny, tmp_path / "whole", progress=lines.append)
+    train_translator(sim, real, tiny, tmp_path / "whole", callbacks=Callbacks(log=lines.append))
     with pytest.raises(KilledError):
-        train_translator(sim, real, tiny, tmp_path / "cut", progress=kill, checkpoint_s=0.0)
+        train_translator(
+            sim, real, tiny, tmp_path / "cut", callbacks=Callbacks(log=kill), checkpoint_s=0.0
+        )
     assert not (tmp_path / "cut" / WEIGHTS).exists()
     with (tmp_path / "cut" / METRICS).open("a") as file:
         file.write((tmp_path / "whole" / METRICS).read_text().splitlines()[1] + "\n")
@@ -75,7 +78,7 @@ def test_with_candidates_too(many_sim, many_real, tiny, tmp_path, monkeypatch):
         run = tmp_path / str(moment)
         with pytest.raises(KilledError):
             train_translator(
-                many_sim, many_real, config, run, progress=kill_at(moment), checkpoint_s=0.0
+                many_sim, many_real, config, run, callbacks=Callbacks(log=kill_at(moment)), checkpoint_s=0.0
             )  # fmt: skip
         train_translator(many_sim, many_real, config, run, resume=True)
         for name in (WEIGHTS, CHECKPOINT, "weights.json"):
@@ -229,7 +232,7 @@ def test_pairs_are_learned_and_resumed_to_the_bit(many_sim, many_pairs, tiny, tm
     whole = train_translator(many_sim, many_pairs, config, tmp_path / "whole", paired=True)
     with pytest.raises(KilledError):
         train_translator(
-            many_sim, many_pairs, config, tmp_path / "cut", paired=True, progress=kill_at(20),
+            many_sim, many_pairs, config, tmp_path / "cut", paired=True, callbacks=Callbacks(log=kill_at(20)),
             checkpoint_s=0.0,
         )  # fmt: skip
     others = many_pairs.select_by_name(s.name for s in many_pairs.samples if s.name != "7")

@@ -17,6 +17,7 @@ from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
+from sim2cam.learn.trainer import NO_CALLBACKS
 from sim2cam.metrics.detection import DetectionEvaluator
 from sim2cam.models.inference.detector import detect_dataset
 from sim2cam.models.losses.detection import TargetTensors, detector_losses, total_loss
@@ -284,11 +285,11 @@ def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
     )
     config = replace(TINY, adapt=AdaptationConfig(method))
 
-    def train(run, *, progress=None, resume=False, **options):
-        target = bare if progress or resume else labelled
+    def train(run, *, callbacks=NO_CALLBACKS, resume=False, **options):
+        target = bare if callbacks is not NO_CALLBACKS or resume else labelled
         return train_detector(
             parts, config, run, auxiliary_data=AuxiliaryData(target_images=target),
-            log_interval_steps=2, progress=progress, resume=resume, **options,
+            log_interval_steps=2, callbacks=callbacks, resume=resume, **options,
         )  # fmt: skip
 
     detector, whole = assert_resumes_exactly(train, tmp_path), tmp_path / "whole"

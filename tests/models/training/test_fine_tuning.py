@@ -9,6 +9,7 @@ import torch
 
 from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.errors import CheckpointError
+from sim2cam.learn.trainer import Callbacks
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
@@ -64,7 +65,7 @@ def test_a_training_goes_on_from_weights_and_resumes_exactly(base, photos, tmp_p
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     detector = tune(base, photos, whole, tuning)
     with pytest.raises(KilledError):
-        tune(base, photos, broken, tuning, checkpoint_interval_s=0, progress=kill)
+        tune(base, photos, broken, tuning, checkpoint_interval_s=0, callbacks=Callbacks(log=kill))
     tune(base, photos, broken, tuning, resume=True)
     for name in FILES:
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name

@@ -12,6 +12,7 @@ from sim2cam.errors import (
     UsageError,
 )
 from sim2cam.images import read_rgb
+from sim2cam.learn.trainer import Callbacks
 from sim2cam.metrics.detection import DetectionEvaluator
 from sim2cam.models.compat import BasicBlock, ResNet
 from sim2cam.models.inference.detector import (
@@ -77,7 +78,11 @@ def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
     )  # fmt: skip
     with pytest.raises(KilledError):
         train_detector(
-            ((data, 1.0),), config, tmp_path / "run", checkpoint_interval_s=0, progress=kill_at(40)
+            ((data, 1.0),),
+            config,
+            tmp_path / "run",
+            checkpoint_interval_s=0,
+            callbacks=Callbacks(log=kill_at(40)),
         )
     detector = train_detector(((data, 1.0),), config, tmp_path / "run", resume=True)
     lines = read_metrics(tmp_path / "run")
@@ -107,7 +112,7 @@ def test_resumed_training_is_bit_identical(make_dataset, tmp_path):
     train_detector(parts, TINY, whole, log_interval_steps=2)
     interval = {"log_interval_steps": 2, "checkpoint_interval_s": 0}
     with pytest.raises(KilledError):
-        train_detector(parts, TINY, broken, progress=kill_at(4), **interval)
+        train_detector(parts, TINY, broken, callbacks=Callbacks(log=kill_at(4)), **interval)
     assert not (broken / "weights.safetensors").exists()
     with (broken / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "ste')  # cut by the crash
@@ -145,7 +150,12 @@ def test_early_stopping_keeps_the_best_weights_whenever_it_was_killed(
     plan_scores(0.1, 0.5, 0.3)
     with pytest.raises(KilledError):
         train_detector(
-            parts, config, broken, checkpoint_interval_s=0, progress=kill_at(3), **options
+            parts,
+            config,
+            broken,
+            checkpoint_interval_s=0,
+            callbacks=Callbacks(log=kill_at(3)),
+            **options,
         )
     plan_scores(0.4)
     train_detector(parts, config, broken, resume=True, **options)
@@ -234,7 +244,12 @@ def test_poses_are_learned_and_resumed_beside_photos_without(write_bricks, tmp_p
     detector = train_detector(parts, POSED, whole, log_interval_steps=2)
     with pytest.raises(KilledError):
         train_detector(
-            parts, POSED, broken, log_interval_steps=2, checkpoint_interval_s=0, progress=kill_at(2)
+            parts,
+            POSED,
+            broken,
+            log_interval_steps=2,
+            checkpoint_interval_s=0,
+            callbacks=Callbacks(log=kill_at(2)),
         )
     train_detector(parts, POSED, broken, resume=True, log_interval_steps=2)
     assert_same_files(whole, broken)
