@@ -5,7 +5,7 @@
 Renders the recipe ``dice``, trains a translator on the renders and on unlabelled photos, and detects dice
 in a development photo with the shipped weights. Takes less than ten minutes of two cores. The photos are those
 of ``sim2cam fetch dice`` (BSD-3-Clause, github.com/nell-byler/dice_detection). Writes
-``docs/gallery/hero.jpg``; the folder WORK keeps the renders and the translator.
+``docs/hero.jpg``; the folder WORK keeps the renders and the translator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import sim2cam
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg
 
-FILE = Path(__file__).parent / "gallery" / "hero.jpg"
+FILE = Path(__file__).parent / "hero.jpg"
 COUNT, SEED, STEPS = 60, 0, 600
 SAMPLE = "000032"
 PHOTO, CORNER, CROP = "train/IMG_20191208_111352.jpg", (0.34, 0.15), 0.6
