@@ -16,6 +16,7 @@ from sim2cam.adapt.training.sample_images import (
 )
 from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.data.sample import Dataset, Origin
+from sim2cam.data.writer import CERTIFICATE, CERTIFICATE_PAGE
 from sim2cam.experiments.benchmark import BenchResult
 from sim2cam.experiments.demo import DemoResult, read_demo_datasets
 from sim2cam.experiments.pose_benchmark import PoseBenchResult
@@ -24,12 +25,16 @@ from sim2cam.learn.run_folder import SAMPLES_PAGE
 from sim2cam.metrics.error_analysis import count_category_errors
 from sim2cam.metrics.names import POSE_METRICS
 from sim2cam.metrics.slices import Slice
+from sim2cam.models.training.training import WEIGHTS
 from sim2cam.models.training.training import read_metrics as read_detector_metrics
+from sim2cam.pipeline.translation import list_image_pairs, read_certificate
 from sim2cam.report.benchmark import write_bench_page
+from sim2cam.report.certificate import write_certificate_page
 from sim2cam.report.examples import build_image_rows, select_examples
 from sim2cam.report.run import write_run_page
 from sim2cam.report.translator_training import write_samples_page
 from sim2cam.report.values import BenchReport, Curves, RunReport, ScoreRow, Series, StageRow
+from sim2cam.report.verdict import NextStep, Verdict, format_command
 
 PAGE = "report.html"
 _STAGES = ("generate", "translate", "train", "bench")
@@ -40,8 +45,12 @@ _EXAMPLE_COUNT, _BENCH_EXAMPLE_COUNT = 3, 12  # best images, and as many worst o
 
 
 def write_demo_page(result: DemoResult) -> Path:
-    """Write the page of a finished demo to its folder."""
+    """Write the page of a finished demo to its folder, and that of its certificate."""
     sim, adapted = read_demo_datasets(result)
+    folder = result.root / "adapted"
+    if (folder / CERTIFICATE).is_file():
+        pairs = list_image_pairs(folder, sim)
+        write_certificate_page(read_certificate(folder), pairs, folder / CERTIFICATE_PAGE)
     seconds = {stage.name: stage.seconds for stage in result.stages}
     details = {
         "generate": f"{len(sim.samples)} images",
@@ -50,6 +59,7 @@ def write_demo_page(result: DemoResult) -> Path:
     }
     report = RunReport(
         title="sim2cam demo: dice",
+        verdict=_summarize_demo(result),
         captures_origin=result.captures_origin,
         run_info=_describe_run(result),
         stages=tuple(StageRow(s, seconds.get(s), details.get(s, "")) for s in _STAGES),
@@ -62,6 +72,7 @@ def write_demo_page(result: DemoResult) -> Path:
             count=_EXAMPLE_COUNT,
         ),
         curves=_build_curves(result.root),
+        warnings=result.warnings,
         notes=result.notes,
     )
     return write_run_page(report, result.root / PAGE)
@@ -133,9 +144,44 @@ def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Datas
             "mean over patches",
             tuple(_build_series(name, lines, "scalars") for name in scalar_names),
         ),
-        selected_step=outcome.selection.step,
-        notes=(f"Selected weights: {outcome.selection.reason}.", *outcome.warnings),
+        verdict=_summarize_training(run_dir, outcome),
+        warnings=outcome.warnings,
     )
+
+
+def _summarize_training(run_dir: Path, outcome: TrainingOutcome) -> Verdict:
+    """Return which weights were selected and why, and the command that applies them."""
+    selection = outcome.selection
+    apply = format_command("adapt", "apply", run_dir, "--data", "RENDERS", "--out", "ADAPTED")
+    return Verdict(
+        f"The weights of step {selection.step} were selected.",
+        (f"Reason: {selection.reason}.",),
+        (NextStep("Translate renders and certify that their labels are preserved:", apply),),
+    )
+
+
+def _summarize_demo(result: DemoResult) -> Verdict:
+    """Return what the trained detector finds, and commands to continue with."""
+    weights = result.root / "detector" / WEIGHTS
+    ap50 = result.trained.score.ap50
+    headline = (
+        f"The detector trained in this run, without a labelled target image, reaches an AP50 of {ap50.value:.2f} on "
+        f"{len(result.trained.captures.samples)} {result.captures_origin} images."
+    )
+    details = []
+    if result.shipped is not None:
+        details.append(
+            f"The shipped weights, trained much longer, reach {result.shipped.score.ap50.value:.2f} on the same images."
+        )
+    steps = [
+        NextStep("Detect dice in your own photos:", format_command("predict", "dice", "PHOTOS")),
+        NextStep("Score this detector, with a page of all its errors:", format_command(
+            "bench", weights, "--captures", "LABELLED_PHOTOS", "--out", "bench.json"
+        )),
+        NextStep("Run the demo on photos of your own camera:", format_command("demo", "--captures", "PHOTOS")),
+        NextStep("Write a recipe for your own objects:", format_command("new", "NAME", "--assets", "MESHES")),
+    ]  # fmt: skip
+    return Verdict(headline, tuple(details), tuple(steps))
 
 
 def _describe_run(result: DemoResult) -> dict[str, str]:

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,12 @@ from sim2cam.data.real_images import RealImageSplits, split_real_images
 from sim2cam.data.sample import Dataset, Origin
 from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
-from sim2cam.experiments.benchmark import BenchResult, bench, score_predictions
+from sim2cam.experiments.benchmark import (
+    BenchResult,
+    bench,
+    find_warnings,
+    score_predictions,
+)
 from sim2cam.learn.device import use_threads
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 from sim2cam.models.training.datasets import add_curriculum
@@ -70,12 +75,14 @@ class DemoResult:
     Attributes:
         root: folder of the demo, with ``sim`` and ``detector``, and with ``adapted`` and
             ``translator`` if images were translated.
+        warnings: warnings of the benchmark of the trained detector.
         shipped: scores of the shipped weights on the same images; None if they are not installed.
     """
 
     root: Path
     stages: tuple[DemoStage, ...]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
     trained: BenchResult
     shipped: BenchResult | None
     captures_origin: Origin
@@ -139,7 +146,8 @@ def run_demo(
             tune_weights(root / "detector" / WEIGHTS, splits.dev)
         results = _bench_detectors(root, splits.test, progress("bench"))
     _write_result(root, captures, splits, stages, results, workers)
-    return read_demo(root)
+    # The file has detections only; the results in memory also have OOD scores and object sizes.
+    return replace(read_demo(root), trained=results["trained"], shipped=results.get("shipped"))
 
 
 def read_demo(root: Path) -> DemoResult:
@@ -163,6 +171,7 @@ def read_demo(root: Path) -> DemoResult:
         root=root,
         stages=tuple(DemoStage(**stage) for stage in content["stages"]),
         notes=tuple(content["notes"]),
+        warnings=tuple(content.get("warnings", ())),
         trained=results["trained"],
         shipped=results.get("shipped"),
         captures_origin=splits.test.samples[0].origin,
@@ -227,7 +236,7 @@ def _write_result(
         if certificate.rejected_images:
             notes.append(
                 f"{len(certificate.rejected_images)} of {len(certificate.images)} translated images failed "
-                "the certificate and were excluded; adapted/certificate.json has the reasons."
+                "the certificate and were excluded; adapted/certificate.html has the reasons."
             )
         warnings = read_training_outcome(root / "translator").warnings
         notes += [f"Translator: {warning}" for warning in warnings]
@@ -253,6 +262,7 @@ def _write_result(
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
+        "warnings": find_warnings(results["trained"]),
         "predictions": {name: predictions_to_json(r.predictions) for name, r in results.items()},
         "scores": {name: r.score.to_json() for name, r in results.items()},
         "environment": collect_environment(get_renderer().name, workers),

@@ -14,6 +14,7 @@ from sim2cam.metrics.calibration import ConfidenceCalibration
 from sim2cam.metrics.detection import Detection, DetectionMetrics
 from sim2cam.metrics.error_analysis import DEFAULT_SCORE_THRESHOLD, CategoryErrors
 from sim2cam.metrics.slices import Slice
+from sim2cam.report.verdict import Verdict
 
 Rgb = NDArray[np.uint8]
 """RGB image (H, W, 3), 0 to 255."""
@@ -96,9 +97,15 @@ class Examples:
 
 @dataclass(frozen=True)
 class RunReport:
-    """Content of the page of a run."""
+    """Content of the page of a run.
+
+    Attributes:
+        warnings: Warnings of the benchmark.
+        notes: Facts about the run.
+    """
 
     title: str
+    verdict: Verdict
     captures_origin: Origin
     run_info: Mapping[str, str]
     stages: tuple[StageRow, ...]
@@ -106,6 +113,7 @@ class RunReport:
     image_rows: tuple[ImageRow, ...] = ()
     examples: Examples = field(default_factory=Examples)
     curves: tuple[Curves, ...] = ()
+    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
