@@ -144,19 +144,26 @@ def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Datas
             "mean over patches",
             tuple(_build_series(name, lines, "scalars") for name in scalar_names),
         ),
-        verdict=_summarize_training(run_dir, outcome),
+        verdict=_summarize_training(outcome),
         warnings=outcome.warnings,
     )
 
 
-def _summarize_training(run_dir: Path, outcome: TrainingOutcome) -> Verdict:
-    """Return which weights were selected and why, and the command that applies them."""
+def _summarize_training(outcome: TrainingOutcome) -> Verdict:
+    """Return which weights were selected and why, and the command that applies them.
+
+    The command names no folder, so that equal trainings have equal pages.
+    """
     selection = outcome.selection
-    apply = format_command("adapt", "apply", run_dir, "--data", "RENDERS", "--out", "ADAPTED")
     return Verdict(
         f"The weights of step {selection.step} were selected.",
         (f"Reason: {selection.reason}.",),
-        (NextStep("Translate renders and certify that their labels are preserved:", apply),),
+        (
+            NextStep(
+                "Translate renders and certify that their labels are preserved:",
+                "sim2cam adapt apply TRANSLATOR --data RENDERS --out ADAPTED",
+            ),
+        ),
     )
 
 

@@ -23,7 +23,7 @@ from sim2cam.images import read_rgb
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.report.certificate_measures import MEASURE_TEXTS, MeasureText
 from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
-from sim2cam.report.verdict import NextStep, Verdict, format_command
+from sim2cam.report.verdict import NextStep, Verdict
 
 IMAGE_PX = 480
 MAX_REJECTED_PER_CAUSE = 6
@@ -92,7 +92,7 @@ def write_certificate_page(
         out,
         "certificate.html",
         certificate=certificate,
-        verdict=summarize_certificate(certificate, out.parent),
+        verdict=summarize_certificate(certificate),
         rows=[_build_row(name, certificate) for name in MEASURES],
         recall_by_verifier={
             verifier: certificate.estimate_detection_recall(verifier)
@@ -103,12 +103,8 @@ def write_certificate_page(
     )
 
 
-def summarize_certificate(certificate: DatasetCertificate, folder: Path) -> Verdict:
-    """Return what passes, how far labels moved, why images are rejected, and what to do.
-
-    Args:
-        folder: Translated dataset.
-    """
+def summarize_certificate(certificate: DatasetCertificate) -> Verdict:
+    """Return what passes, how far labels moved, why images are rejected, and what to do."""
     rejected = len(certificate.rejected_images)
     sentences = [_HEADLINES[certificate.decision]]
     shifts = [
@@ -132,7 +128,7 @@ def summarize_certificate(certificate: DatasetCertificate, folder: Path) -> Verd
     return Verdict(
         f"{certificate.accepted_count} of {len(certificate.images)} images pass.",
         tuple(sentences),
-        tuple(_list_next_steps(certificate, folder)),
+        tuple(_list_next_steps(certificate)),
     )
 
 
@@ -143,7 +139,8 @@ _HEADLINES = {
 }
 
 
-def _list_next_steps(certificate: DatasetCertificate, folder: Path) -> Iterator[NextStep]:
+def _list_next_steps(certificate: DatasetCertificate) -> Iterator[NextStep]:
+    """List what to do; commands name no folder, so that equal datasets have equal pages."""
     causes = count_causes(certificate)
     for name in list(causes)[:MAX_REMEDIES]:
         text = MEASURE_TEXTS[name]
@@ -156,14 +153,12 @@ def _list_next_steps(certificate: DatasetCertificate, folder: Path) -> Iterator[
     if certificate.decision == "appearance only":
         yield NextStep(
             "To verify labels, translate renders with labels, or give a detector:",
-            format_command(
-                "adapt", "apply", "TRANSLATOR", "--data", "RENDERS", "--task", "WEIGHTS", "--out", folder
-            ),
+            "sim2cam adapt apply TRANSLATOR --data RENDERS --task WEIGHTS --out ADAPTED",
         )
     if certificate.decision != "failed":
         yield NextStep(
-            "Train a detector on the renders and their translations:",
-            format_command("train", "--data", "RENDERS", folder, "--out", "DETECTOR"),
+            "Train a detector on the renders and on this dataset:",
+            "sim2cam train --data RENDERS ADAPTED --out DETECTOR",
         )
 
 

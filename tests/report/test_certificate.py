@@ -57,14 +57,14 @@ def test_the_page_shows_measures_and_accepted_and_rejected_images(tmp_path, read
     assert all(address.startswith("data:") for address in page.addresses())
 
 
-def test_the_verdict_counts_causes_and_says_what_to_do(tmp_path):
+def test_the_verdict_counts_causes_and_says_what_to_do():
     certificate = make_dataset_certificate(
         make_certificate("0"),
         make_certificate("1", failed="seam_step_levels"),
         make_certificate("2", failed="edge_recall"),
         make_certificate("3", failed="edge_recall"),
     )
-    verdict = summarize_certificate(certificate, tmp_path / "adapted")
+    verdict = summarize_certificate(certificate)
     assert count_causes(certificate) == {"edge_recall": 2, "seam_step_levels": 1}
     assert verdict.headline == "1 of 4 images pass."
     assert "Labels of the images that pass moved by at most 0.5 px." in verdict.details
@@ -77,12 +77,10 @@ def test_the_verdict_counts_causes_and_says_what_to_do(tmp_path):
     assert not any("Train a detector" in step for step in steps)  # the certificate failed
 
 
-def test_a_certified_dataset_leads_to_training(tmp_path):
-    verdict = summarize_certificate(
-        make_dataset_certificate(make_certificate("0", retained=4)), tmp_path
-    )
-    (step,) = verdict.next_steps
-    assert step.command == f"sim2cam train --data RENDERS {tmp_path} --out DETECTOR"
+def test_a_certified_dataset_leads_to_training():
+    certificate = make_dataset_certificate(make_certificate("0", retained=4))
+    (step,) = summarize_certificate(certificate).next_steps
+    assert step.command == "sim2cam train --data RENDERS ADAPTED --out DETECTOR"
 
 
 def test_an_image_with_two_causes_is_shown_once(tmp_path, read_page, paths):
