@@ -127,7 +127,9 @@ def _describe_lens(lens: FittedLens, fit: CameraFit) -> Iterator[str]:
 def _list_next_steps(fit: CameraFit, camera_file: Path) -> Iterator[NextStep]:
     path = json.dumps(str(camera_file.resolve()), ensure_ascii=False)
     yield NextStep("Sample cameras around this one. Write into a recipe:", f"camera = {path}")
-    yield NextStep("Render with this recipe:", "sim2cam render RECIPE.toml --out renders --count 400")
+    yield NextStep(
+        "Render with this recipe:", "sim2cam render RECIPE.toml --out renders --count 400"
+    )
     for note, names in _group_missing(fit).items():
         yield NextStep(f"To estimate {', '.join(names)}: {note}")
     yield NextStep(
@@ -194,5 +196,6 @@ def _list_excluded(fit: CameraFit) -> Iterator[ExcludedPhotos]:
     if fit.lens is not None:
         for name, error in fit.lens.outliers.items():
             yield ExcludedPhotos(
-                name, f"excluded from the lens: reprojection error {error:.2f} px, no lens fits this board"
+                name,
+                f"excluded from the lens: reprojection error {error:.2f} px, no lens fits this board",
             )

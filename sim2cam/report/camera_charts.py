@@ -12,7 +12,7 @@ from sim2cam.adapt.calibration.bundle_adjustment import FittableLens
 from sim2cam.adapt.calibration.camera_fit import CameraFit
 from sim2cam.errors import LensError
 from sim2cam.render.sensor.sensor import develop
-from sim2cam.report.canvas import COLOURS, MUTED, STYLE, TEXT, WIDTH_PX, Canvas, Chart, LegendEntry
+from sim2cam.report.canvas import COLOURS, MUTED, STYLE, WIDTH_PX, Canvas, Chart, LegendEntry
 from sim2cam.scene.sensor import Sensor
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,9 @@ def build_projection_chart(fit: CameraFit) -> Chart | None:
         LegendEntry(0, f"this lens ({fit.lens.kind})"),
         LegendEntry(1, "ideal pinhole of the same focal length"),
     )
-    description = f"The corner of the image at {radii[-1]:.0f} px is {angles[-1]:.1f} degrees off the axis"
+    description = (
+        f"The corner of the image at {radii[-1]:.0f} px is {angles[-1]:.1f} degrees off the axis"
+    )
     return canvas.save("Projection", description, legend)
 
 
@@ -128,10 +130,14 @@ def _project_grid_lines(lens: FittableLens, width: int, height: int) -> list[Flo
         centers = np.tile([lens.cx_px, lens.cy_px], (count, 1))
         centers[:, axis] = np.linspace(0, size - 1, count)
         rays = lens.unproject(centers[lens.can_unproject(centers)])
-        for offset in (rays[:, axis] / rays[:, 2])[rays[:, 2] > math.cos(math.radians(_MAX_LINE_DEG))]:
+        for offset in (rays[:, axis] / rays[:, 2])[
+            rays[:, 2] > math.cos(math.radians(_MAX_LINE_DEG))
+        ]:
             points = np.ones((_LINE_POINTS * 4, 3))
             points[:, axis] = offset
-            points[:, 1 - axis] = np.sinh(np.linspace(-math.asinh(limit), math.asinh(limit), len(points)))
+            points[:, 1 - axis] = np.sinh(
+                np.linspace(-math.asinh(limit), math.asinh(limit), len(points))
+            )
             try:
                 lines.append(lens.project(points[lens.can_project(points)]))
             except LensError:
@@ -164,4 +170,6 @@ def _plot_band(
         f"{x[i]:.2g}: {middle[i]:.3g} ({low[i]:.3g} to {high[i]:.3g})"
         for i in (0, len(x) // 2, len(x) - 1)
     )
-    return canvas.save(title, f"{y_label} by {x_label}: {'; '.join(texts)}", (LegendEntry(0, label),))
+    return canvas.save(
+        title, f"{y_label} by {x_label}: {'; '.join(texts)}", (LegendEntry(0, label),)
+    )

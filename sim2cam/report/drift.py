@@ -21,10 +21,14 @@ _THRESHOLDS = {
 }
 """Largest shift of each statistic that counts as stable, in its unit."""
 
-_SCENE_REMEDY = "Compare with photos of the same scenes and light. If the change remains, calibrate again."
+_SCENE_REMEDY = (
+    "Compare with photos of the same scenes and light. If the change remains, calibrate again."
+)
 _COLOUR_REMEDY = f"Check the white balance setting and the lamps. {_SCENE_REMEDY}"
 _EDGES_REMEDY = "Check the focus and clean the lens. If the change remains, calibrate again."
-_FILE_REMEDY = "Check the quality setting and the firmware. Use the files as the camera writes them."
+_FILE_REMEDY = (
+    "Check the quality setting and the firmware. Use the files as the camera writes them."
+)
 _DETECTOR_REMEDY = "Score the detector on new labelled photos with sim2cam bench."
 REMEDIES: Mapping[str, str] = {
     "camera": "These photos show another camera or another size. Calibrate this camera.",
@@ -33,8 +37,8 @@ REMEDIES: Mapping[str, str] = {
     "sensor.exposure_ev": f"Check the exposure setting and the light. {_SCENE_REMEDY}",
     "sensor.red_gain": _COLOUR_REMEDY,
     "sensor.blue_gain": _COLOUR_REMEDY,
-    "sensor.tone_contrast": f"Check the picture profile. {_SCENE_REMEDY}",
-    "sensor.saturation": f"Check the picture profile. {_SCENE_REMEDY}",
+    "sensor.tone_contrast": f"Check the colour profile. {_SCENE_REMEDY}",
+    "sensor.saturation": f"Check the colour profile. {_SCENE_REMEDY}",
     "glass.glare.veil": f"Clean the lens, and check for light that shines into it. {_SCENE_REMEDY}",
     "sensor.vignetting": "Check for dirt, a filter or a hood in front of the lens. Calibrate again if it stays.",
     "sensor.full_well_e": f"Check the gain (ISO) and the light. {_SCENE_REMEDY}",
@@ -102,12 +106,15 @@ def summarize_drift(report: DriftReport, camera_file: Path, photos: Path) -> Ver
         f"{len(shifts['undetermined'])}."
     )
     calibrate_again = format_command("calibrate", photos, "--out", camera_file, "--overwrite")
-    steps = [NextStep(f"{_capitalize(shift.description)}: {REMEDIES[shift.name]}") for shift in drifted]
+    steps = [
+        NextStep(f"{_capitalize(shift.description)}: {REMEDIES[shift.name]}") for shift in drifted
+    ]
     steps += (
         [NextStep("Calibrate again, then render and train with the new camera:", calibrate_again)]
         if drifted
         else [
-            NextStep(f"{_capitalize(shift.description)}: {shift.note}") for shift in shifts["undetermined"]
+            NextStep(f"{_capitalize(shift.description)}: {shift.note}")
+            for shift in shifts["undetermined"]
         ]
     )
     return Verdict(headline, tuple(details), tuple(steps))

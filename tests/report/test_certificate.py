@@ -72,7 +72,10 @@ def test_the_verdict_counts_causes_and_says_what_to_do():
         verdict.details
     )
     steps = [step.text for step in verdict.next_steps]
-    assert steps[0] == "To avoid lost outlines of objects: Raise structure_weight, or lower local_bound."
+    assert (
+        steps[0]
+        == "To avoid lost outlines of objects: Raise structure_weight, or lower local_bound."
+    )
     assert "adapt train" in verdict.next_steps[2].command
     assert not any("Train a detector" in step for step in steps)  # the certificate failed
 
@@ -91,8 +94,8 @@ def test_an_image_with_two_causes_is_shown_once(tmp_path, read_page, paths):
     write_certificate_page(make_dataset_certificate(both), paths, tmp_path / "p.html")
     page = read_page(tmp_path / "p.html")
     assert len(page.all("img")) == 2
-    assert "changed colours of objects: 1 image " in page.text
-    assert "seams: 1 image " in page.text
+    assert "Changed colours of objects: 1 image " in page.text
+    assert "Seams: 1 image " in page.text
 
 
 def test_every_measure_has_a_description():

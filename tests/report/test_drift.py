@@ -71,7 +71,8 @@ def test_the_page_shows_changes_with_their_thresholds(tmp_path, read_page):
 
 @pytest.mark.parametrize(
     "name",
-    [s.name for s in (*CAMERA_STATISTICS, *DETECTOR_STATISTICS)] + [LENS_NAME, "camera", "software"],
+    [s.name for s in (*CAMERA_STATISTICS, *DETECTOR_STATISTICS)]
+    + [LENS_NAME, "camera", "software"],
 )
 def test_every_measure_has_a_remedy(name):
     assert REMEDIES[name].endswith((".", "sim2cam bench."))

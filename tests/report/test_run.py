@@ -94,14 +94,18 @@ def test_confidences_that_were_not_measured(tmp_path, read_page):
 
 
 def test_a_run_of_which_nothing_ran(tmp_path, read_page):
-    nothing = RunReport("demo", Verdict("nothing"), "stand-in", {}, (StageRow("generate", None),), ())
+    nothing = RunReport(
+        "demo", Verdict("nothing"), "stand-in", {}, (StageRow("generate", None),), ()
+    )
     text = read_page(write_run_page(nothing, tmp_path / "report.html")).text
     for heading in ("Scores", "Side by side", "Detections", "Training", "generate"):
         assert re.search(rf"{heading}\s+not run", text)
 
 
 def test_a_missing_translation_is_said_in_its_column(tmp_path, label, read_page):
-    report = RunReport("demo", Verdict("nothing"), "real", {}, (), (), image_rows=(ImageRow(GREY, None, None),))
+    report = RunReport(
+        "demo", Verdict("nothing"), "real", {}, (), (), image_rows=(ImageRow(GREY, None, None),)
+    )
     page = read_page(write_run_page(report, tmp_path / "report.html"))
     assert re.search(r"real\s+not run\s+no image", page.text)
     assert len(page.all("img")) == 1

@@ -27,7 +27,9 @@ def test_the_page_opens_with_the_selected_weights(tmp_path, read_page, strips):
             strips=strips,
             captures=STRIP,
             curves=Curves("Training", "loss", (Series(HOSTILE, (0, 50), (1.0, 0.5)),)),
-            verdict=Verdict("Step 50 was selected.", (HOSTILE,), (NextStep("Apply:", "sim2cam x"),)),
+            verdict=Verdict(
+                "Step 50 was selected.", (HOSTILE,), (NextStep("Apply:", "sim2cam x"),)
+            ),
             warnings=(HOSTILE,),
         )
     )
