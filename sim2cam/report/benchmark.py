@@ -6,7 +6,8 @@ from pathlib import Path
 
 from sim2cam.metrics.calibration import ConfidenceCalibration
 from sim2cam.report.ablation import METRIC_TITLES
-from sim2cam.report.charts import IntervalMark, LineChart, build_interval_chart, build_line_chart
+from sim2cam.report.canvas import Chart
+from sim2cam.report.charts import IntervalMark, build_interval_chart, build_line_chart
 from sim2cam.report.examples import render_examples
 from sim2cam.report.overlay import OUTCOME_COLOURS
 from sim2cam.report.page import write_page
@@ -31,7 +32,7 @@ def write_bench_page(report: BenchReport, out: Path) -> Path:
     )
 
 
-def _plot_reliability(calibration: ConfidenceCalibration) -> LineChart | None:
+def _plot_reliability(calibration: ConfidenceCalibration) -> Chart | None:
     """Plot precision over confidence.
 
     Reliability diagram: Niculescu-Mizil and Caruana 2005, "Predicting good probabilities with supervised

@@ -8,12 +8,8 @@ from sim2cam.data.sample import Origin
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.detection import DetectionMetrics
 from sim2cam.metrics.names import BOX_METRICS
-from sim2cam.report.charts import (
-    IntervalChart,
-    IntervalMark,
-    build_interval_chart,
-    build_line_chart,
-)
+from sim2cam.report.canvas import Chart
+from sim2cam.report.charts import IntervalMark, build_interval_chart, build_line_chart
 from sim2cam.report.examples import PageImage, render_examples
 from sim2cam.report.overlay import OUTCOME_COLOURS
 from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
@@ -51,7 +47,7 @@ def write_run_page(report: RunReport, out: Path) -> Path:
     )
 
 
-def _plot_overall(report: RunReport) -> IntervalChart | None:
+def _plot_overall(report: RunReport) -> Chart | None:
     if not report.scores:
         return None
     ranges = [
@@ -61,7 +57,7 @@ def _plot_overall(report: RunReport) -> IntervalChart | None:
     return build_interval_chart("AP50", ranges)
 
 
-def _plot_categories(report: RunReport) -> IntervalChart | None:
+def _plot_categories(report: RunReport) -> Chart | None:
     """Plot AP50 per category and detector; None if nothing was scored."""
     scored: list[tuple[int, ScoreRow, DetectionMetrics]] = [
         (colour, row, row.score) for colour, row in enumerate(report.scores) if row.score
