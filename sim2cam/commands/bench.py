@@ -174,13 +174,12 @@ class Bench:
     def _score_detections(self, all_images: Dataset | None) -> BenchScores | UnlabelledScores:
         from sim2cam.data.formats.predictions import read_predictions
         from sim2cam.data.real_images import check_images_readable, read_evaluation_images
-        from sim2cam.experiments.benchmark import (
-            find_warnings,
-            score_predictions,
-            write_bench_result,
-        )
+        from sim2cam.experiments.benchmark import score_predictions, write_bench_result
         from sim2cam.experiments.object_slices import slice_errors
-        from sim2cam.metrics.error_analysis import find_missing_results_warning
+        from sim2cam.metrics.error_analysis import (
+            find_missing_results_warning,
+            find_sanity_warnings,
+        )
 
         console, poses, overlap_warning = self.output.make_console(), None, None
         all_images = all_images or read_evaluation_images(
@@ -203,11 +202,13 @@ class Bench:
         else:
             result, poses, overlap_warning = self._evaluate(captures, console)
         slices = slice_errors(result.captures, result.predictions, result.threshold)
+        sizes = result.reliability.size_fit
         sanity_warnings = (
-            *find_warnings(result),
+            *find_sanity_warnings(result.captures, result.predictions),
             find_missing_results_warning(result.predictions)
             if self.weights.suffix in _DETECTION_SUFFIXES
             else None,
+            None if sizes is None else sizes.warning,
         )
         for warning in filter(None, sanity_warnings):
             console.info(warning)

@@ -47,7 +47,6 @@ from sim2cam.metrics.error_analysis import (
     count_category_errors,
     count_errors,
     find_best_f1_threshold,
-    find_sanity_warnings,
 )
 from sim2cam.metrics.instances import ShapeMetrics, compute_shape_metrics
 from sim2cam.metrics.keypoints import match_keypoints
@@ -249,16 +248,6 @@ def score_predictions(loaded: LoadedPredictions) -> BenchResult:
         confusions,
         loaded.selection_scores,
     )
-
-
-def find_warnings(result: BenchResult) -> tuple[str, ...]:
-    """Return warnings about labels, detections and object sizes that can make scores misleading."""
-    sizes = result.reliability.size_fit
-    warnings = (
-        *find_sanity_warnings(result.captures, result.predictions),
-        None if sizes is None else sizes.warning,
-    )
-    return tuple(filter(None, warnings))
 
 
 def _score_keypoints(captures: Dataset, predictions: Predictions) -> ShapeMetrics | None:

@@ -25,13 +25,9 @@ from sim2cam.data.real_images import RealImageSplits, split_real_images
 from sim2cam.data.sample import Dataset, Origin
 from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
-from sim2cam.experiments.benchmark import (
-    BenchResult,
-    bench,
-    find_warnings,
-    score_predictions,
-)
+from sim2cam.experiments.benchmark import BenchResult, bench, score_predictions
 from sim2cam.learn.device import use_threads
+from sim2cam.metrics.error_analysis import find_sanity_warnings
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 from sim2cam.models.training.datasets import add_curriculum
 from sim2cam.models.training.training import WEIGHTS, train_detector
@@ -262,12 +258,19 @@ def _write_result(
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
-        "warnings": find_warnings(results["trained"]),
+        "warnings": _find_warnings(results["trained"]),
         "predictions": {name: predictions_to_json(r.predictions) for name, r in results.items()},
         "scores": {name: r.score.to_json() for name, r in results.items()},
         "environment": collect_environment(get_renderer().name, workers),
     }
     write_json(root / RESULT_FILE, content)
+
+
+def _find_warnings(result: BenchResult) -> tuple[str, ...]:
+    """Return the warnings of ``sim2cam bench``."""
+    sizes = result.reliability.size_fit
+    warnings = find_sanity_warnings(result.captures, result.predictions)
+    return (*warnings, sizes.warning) if sizes is not None and sizes.warning else warnings
 
 
 @contextmanager
