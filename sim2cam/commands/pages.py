@@ -181,13 +181,23 @@ def _summarize_demo(result: DemoResult) -> Verdict:
             f"The shipped weights, trained much longer, reach {result.shipped.score.ap50.value:.2f} on the same images."
         )
     steps = [
-        NextStep("Detect dice in your own photos:", format_command("predict", "dice", "PHOTOS")),
-        NextStep("Score this detector, with a page of all its errors:", format_command(
-            "bench", weights, "--captures", "LABELLED_PHOTOS", "--out", "bench.json"
-        )),
-        NextStep("Run the demo on photos of your own camera:", format_command("demo", "--captures", "PHOTOS")),
-        NextStep("Write a recipe for your own objects:", format_command("new", "NAME", "--assets", "MESHES")),
-    ]  # fmt: skip
+        NextStep(
+            "Measure it on your own camera, with labelled photos of dice:",
+            format_command("demo", "--captures", "PHOTOS", "--out", "runs/mine"),
+        ),
+        NextStep(
+            "See every error of this detector on labelled photos:",
+            format_command("bench", weights, "--captures", "PHOTOS", "--out", "bench.json"),
+        ),
+        NextStep(
+            "Detect dice in your photos with the shipped weights:",
+            format_command("predict", "dice", "PHOTOS"),
+        ),
+        NextStep(
+            "Write a recipe for your own objects:",
+            format_command("new", "NAME", "--assets", "MESHES"),
+        ),
+    ]
     return Verdict(headline, tuple(details), tuple(steps))
 
 

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -142,8 +142,7 @@ def run_demo(
             tune_weights(root / "detector" / WEIGHTS, splits.dev)
         results = _bench_detectors(root, splits.test, progress("bench"))
     _write_result(root, captures, splits, stages, results, workers)
-    # The file has detections only; the results in memory also have OOD scores and object sizes.
-    return replace(read_demo(root), trained=results["trained"], shipped=results.get("shipped"))
+    return read_demo(root)
 
 
 def read_demo(root: Path) -> DemoResult:

@@ -113,7 +113,7 @@ def build_edge_chart(fit: CameraFit) -> Chart | None:
     if not all(name in fit.sensor_samples for name in names):
         return None
     pairs = zip(*(fit.sensor_samples[name] for name in names), strict=True)
-    profiles = np.array([_simulate_edge(blur_px, sharpening) for blur_px, sharpening in pairs])
+    profiles: Floats = np.array([_simulate_edge(blur, sharpening) for blur, sharpening in pairs])
     positions = np.arange(-_EDGE_PX // 2, _EDGE_PX // 2) + 0.5
     return _plot_band(
         "Edge between dark and light", "distance from the edge, px", "level, over that of the edge",
