@@ -37,7 +37,7 @@ class ApLosses:
 
     def to_json(self) -> dict[str, Any]:
         """Return the losses by kind as JSON values."""
-        return dict(self.losses)
+        return {str(kind): loss for kind, loss in self.losses.items()}
 
 
 class ErrorOracle:

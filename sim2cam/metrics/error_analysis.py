@@ -21,7 +21,6 @@ from sim2cam.metrics.detection import (
     LabelledObject,
     Predictions,
     is_ignored,
-    match_category,
     stack_boxes,
 )
 
@@ -30,8 +29,6 @@ OutcomeKind = Literal[
 ]
 ERROR_KINDS: tuple[OutcomeKind, ...] = get_args(OutcomeKind)[1:]
 
-DEFAULT_SCORE_THRESHOLD = 0.5
-"""Score threshold if no detection is correct."""
 MATCH_IOU = 0.5
 OVERLAP_IOU = 0.1
 """IoU below which a detection does not belong to an object."""
@@ -114,29 +111,6 @@ class CategoryErrors:
     missed: int
 
 
-def find_best_f1_threshold(dataset: LabelledDataset, predictions: Predictions) -> float:
-    """Return the score threshold with the best F1 at IoU 0.5 over all categories.
-
-    The highest of equals; ``DEFAULT_SCORE_THRESHOLD`` if no detection is correct.
-    """
-    matches = [
-        image
-        for category in dataset.categories
-        for image in match_category(dataset, predictions, category)
-    ]
-    scores = np.concatenate([np.zeros(0), *(image.scores for image in matches)])
-    is_correct = np.concatenate([np.zeros(0), *(image.is_true_positive[0] for image in matches)])
-    is_counted = np.concatenate([np.zeros(0), *(image.is_counted[0] for image in matches)])
-    if not is_correct.any():
-        return DEFAULT_SCORE_THRESHOLD
-    order = np.argsort(-scores, kind="stable")
-    scores = scores[order]
-    objects = sum(image.n_objects for image in matches)
-    f1 = 2 * is_correct[order].cumsum() / (is_counted[order].cumsum() + objects)
-    f1[:-1][scores[:-1] == scores[1:]] = 0  # a threshold cannot separate equal scores
-    return float(scores[f1.argmax()])
-
-
 def classify_detections(
     objects: Sequence[LabelledObject], detections: Sequence[Detection], threshold: float
 ) -> tuple[DetectionOutcome, ...]:
@@ -155,7 +129,8 @@ def classify_detections(
         is_same = categories == detection.category
         candidates = np.where(is_same & is_free, overlap, 0.0)
         if candidates.max(initial=0.0) >= MATCH_IOU:
-            kind, best = "true positive", int(candidates.argmax())
+            kind: OutcomeKind = "true positive"
+            best: int | None = int(candidates.argmax())
             is_free[best] = False
         elif _lies_in_ignored(detection, objects):
             continue

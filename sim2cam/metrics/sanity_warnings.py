@@ -8,7 +8,7 @@ import numpy as np
 
 from sim2cam.metrics.box_expansion import find_expansion_warning
 from sim2cam.metrics.detection import LabelledDataset, Predictions, stack_boxes
-from sim2cam.metrics.error_analysis import find_best_f1_threshold
+from sim2cam.metrics.precision_recall import find_best_f1_threshold
 
 _MAX_NORMALISED_COORDINATE_PX = 2.0
 """Maximum coordinate of boxes that are taken for normalised coordinates."""

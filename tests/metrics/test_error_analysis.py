@@ -7,7 +7,6 @@ from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.geometry.boxes import pairwise_coverage
 from sim2cam.metrics.detection import Detection
 from sim2cam.metrics.error_analysis import (
-    DEFAULT_SCORE_THRESHOLD,
     CategoryErrors,
     DetectionOutcome,
     ImageErrors,
@@ -15,8 +14,8 @@ from sim2cam.metrics.error_analysis import (
     classify_objects,
     count_category_errors,
     count_errors,
-    find_best_f1_threshold,
 )
+from sim2cam.metrics.precision_recall import DEFAULT_SCORE_THRESHOLD, find_best_f1_threshold
 from sim2cam.metrics.sanity_warnings import (
     find_box_warning,
     find_sanity_warnings,
