@@ -176,7 +176,7 @@ class Bench:
         from sim2cam.data.real_images import check_images_readable, read_evaluation_images
         from sim2cam.experiments.benchmark import score_predictions, write_bench_result
         from sim2cam.experiments.object_slices import slice_errors
-        from sim2cam.metrics.error_analysis import (
+        from sim2cam.metrics.sanity_warnings import (
             find_missing_results_warning,
             find_sanity_warnings,
         )

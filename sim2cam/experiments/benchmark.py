@@ -46,11 +46,11 @@ from sim2cam.metrics.detection import (
 from sim2cam.metrics.error_analysis import (
     count_category_errors,
     count_errors,
-    find_best_f1_threshold,
 )
 from sim2cam.metrics.instances import ShapeMetrics, compute_shape_metrics
 from sim2cam.metrics.keypoints import match_keypoints
 from sim2cam.metrics.masks import GroundTruthMasks, match_masks
+from sim2cam.metrics.precision_recall import find_best_f1_threshold
 from sim2cam.metrics.segmentation import (
     PixelConfusions,
     SegmentationMetrics,

@@ -26,6 +26,7 @@ OUTCOME_COLOURS: dict[OutcomeKind, tuple[int, int, int]] = {
     "true positive": (64, 222, 112),
     "confusion": (255, 176, 32),
     "localisation": (86, 190, 255),
+    "both": (190, 160, 255),
     "duplicate": (245, 232, 80),
     "background": (255, 84, 84),
     "missed": (240, 120, 255),

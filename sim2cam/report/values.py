@@ -12,7 +12,8 @@ from sim2cam.data.sample import ObjectLabel, Origin
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.calibration import ConfidenceCalibration
 from sim2cam.metrics.detection import Detection, DetectionMetrics
-from sim2cam.metrics.error_analysis import DEFAULT_SCORE_THRESHOLD, CategoryErrors
+from sim2cam.metrics.error_analysis import CategoryErrors
+from sim2cam.metrics.precision_recall import DEFAULT_SCORE_THRESHOLD
 from sim2cam.metrics.slices import Slice
 from sim2cam.report.verdict import Verdict
 

@@ -7,7 +7,7 @@ import pytest
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.metrics.box_expansion import MIN_PAIRS, find_expansion_warning
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.error_analysis import find_sanity_warnings
+from sim2cam.metrics.sanity_warnings import find_sanity_warnings
 
 BOX = (20.0, 30.0, 60.0, 90.0)
 
