@@ -27,7 +27,7 @@ from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
 from sim2cam.experiments.benchmark import BenchResult, bench, score_predictions
 from sim2cam.learn.device import use_threads
-from sim2cam.metrics.error_analysis import find_sanity_warnings
+from sim2cam.metrics.sanity_warnings import find_sanity_warnings
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 from sim2cam.models.training.datasets import add_curriculum
 from sim2cam.models.training.training import WEIGHTS, train_detector
