@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.adapt.training.adversarial import read_metrics as read_translator_metrics
-from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome
+from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome, read_training_outcome
 from sim2cam.adapt.training.sample_images import (
     SAMPLE_COUNT,
     crop_centre,
@@ -45,12 +45,8 @@ _EXAMPLE_COUNT, _BENCH_EXAMPLE_COUNT = 3, 12  # best images, and as many worst o
 
 
 def write_demo_page(result: DemoResult) -> Path:
-    """Write the page of a finished demo to its folder, and that of its certificate."""
+    """Write the page of a finished demo to its folder, and those of its translation."""
     sim, adapted = read_demo_datasets(result)
-    folder = result.root / "adapted"
-    if (folder / CERTIFICATE).is_file():
-        pairs = list_image_pairs(folder, sim)
-        write_certificate_page(read_certificate(folder), pairs, folder / CERTIFICATE_PAGE)
     seconds = {stage.name: stage.seconds for stage in result.stages}
     details = {
         "generate": f"{len(sim.samples)} images",
@@ -74,8 +70,21 @@ def write_demo_page(result: DemoResult) -> Path:
         curves=_build_curves(result.root),
         warnings=result.warnings,
         notes=result.notes,
+        pages=_write_translation_pages(result, sim),
     )
     return write_run_page(report, result.root / PAGE)
+
+
+def _write_translation_pages(result: DemoResult, sim: Dataset) -> dict[str, str]:
+    """Write the pages of the translator and of the certificate; return paths from the demo by title."""
+    run, adapted, pages = result.root / "translator", result.root / "adapted", {}
+    if not (adapted / CERTIFICATE).is_file():
+        return {}
+    if write_training_page(run, read_training_outcome(run), result.style):
+        pages["training of the translator"] = f"{run.name}/{SAMPLES_PAGE}"
+    certificate = read_certificate(adapted)
+    write_certificate_page(certificate, list_image_pairs(adapted, sim), adapted / CERTIFICATE_PAGE)
+    return pages | {"certificate of the translated images": f"{adapted.name}/{CERTIFICATE_PAGE}"}
 
 
 def write_scores_page(

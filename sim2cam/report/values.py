@@ -103,6 +103,7 @@ class RunReport:
     Attributes:
         warnings: Warnings of the benchmark.
         notes: Facts about the run.
+        pages: Other pages of the run: paths relative to this page, by title.
     """
 
     title: str
@@ -116,6 +117,7 @@ class RunReport:
     curves: tuple[Curves, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    pages: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

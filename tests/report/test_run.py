@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -131,6 +132,12 @@ def test_everything_is_escaped(tmp_path, label, read_page):
     assert not page.all("script")
     assert HOSTILE not in page.source
     assert page.text.count(HOSTILE) >= 8
+
+
+def test_other_pages_are_linked(tmp_path, label, read_page):
+    report = replace(full("real", label), pages={"certificate": "adapted/certificate.html"})
+    page = read_page(write_run_page(report, tmp_path / "report.html"))
+    assert [link["href"] for link in page.all("a")] == ["adapted/certificate.html"]
 
 
 def test_equal_values_make_equal_pages(tmp_path, label):
