@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from sim2cam.learn.run_folder import SAMPLES_PAGE
 from sim2cam.metrics.error_analysis import count_category_errors
 from sim2cam.metrics.names import POSE_METRICS
 from sim2cam.metrics.slices import Slice
+from sim2cam.metrics.verdict import Finding, Verdict
 from sim2cam.models.training.training import WEIGHTS
 from sim2cam.models.training.training import read_metrics as read_detector_metrics
 from sim2cam.pipeline.translation import list_image_pairs, read_certificate
@@ -34,7 +36,6 @@ from sim2cam.report.examples import build_image_rows, select_examples
 from sim2cam.report.run import write_run_page
 from sim2cam.report.translator_training import write_samples_page
 from sim2cam.report.values import BenchReport, Curves, RunReport, ScoreRow, Series, StageRow
-from sim2cam.report.verdict import NextStep, Verdict, format_command
 
 PAGE = "report.html"
 _STAGES = ("generate", "translate", "train", "bench")
@@ -68,7 +69,6 @@ def write_demo_page(result: DemoResult) -> Path:
             count=_EXAMPLE_COUNT,
         ),
         curves=_build_curves(result.root),
-        warnings=result.warnings,
         notes=result.notes,
         pages=_write_translation_pages(result, sim),
     )
@@ -154,7 +154,6 @@ def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Datas
             tuple(_build_series(name, lines, "scalars") for name in scalar_names),
         ),
         verdict=_summarize_training(outcome),
-        warnings=outcome.warnings,
     )
 
 
@@ -165,49 +164,54 @@ def _summarize_training(outcome: TrainingOutcome) -> Verdict:
     """
     selection = outcome.selection
     return Verdict(
-        f"The weights of step {selection.step} were selected.",
-        (f"Reason: {selection.reason}.",),
         (
-            NextStep(
-                "Translate renders and certify that their labels are preserved:",
+            Finding(
+                f"The weights of step {selection.step} were selected: {selection.reason}.", "note"
+            ),
+            *(Finding(warning, "warning") for warning in outcome.warnings),
+            Finding(
+                "Translate renders and certify that their labels are preserved.",
+                "next",
                 "sim2cam adapt apply TRANSLATOR --data RENDERS --out ADAPTED",
             ),
-        ),
+        )
     )
 
 
 def _summarize_demo(result: DemoResult) -> Verdict:
-    """Return what the trained detector finds, and commands to continue with."""
-    weights = result.root / "detector" / WEIGHTS
+    """Return the scores, the verdict on the trained detector, and commands to continue with."""
     ap50 = result.trained.score.ap50
-    headline = (
+    summary = (
         f"The detector trained in this run, without a labelled target image, reaches an AP50 of {ap50.value:.2f} on "
         f"{len(result.trained.captures.samples)} {result.captures_origin} images."
     )
-    details = []
     if result.shipped is not None:
-        details.append(
-            f"The shipped weights, trained much longer, reach {result.shipped.score.ap50.value:.2f} on the same images."
+        summary += f" The shipped weights reach {result.shipped.score.ap50.value:.2f}."
+    weights = shlex.quote(str(result.root / "detector" / WEIGHTS))
+    return Verdict(
+        (
+            Finding(summary, "note"),
+            *result.verdict.findings,
+            Finding(
+                "Measure it on your own camera, with labelled photos of dice.",
+                "next",
+                "sim2cam demo --captures PHOTOS --out runs/mine",
+            ),
+            Finding(
+                "See every error of this detector on labelled photos.",
+                "next",
+                f"sim2cam bench {weights} --captures PHOTOS --out bench.json",
+            ),
+            Finding(
+                "Detect dice in your photos with the shipped weights.",
+                "next",
+                "sim2cam predict dice PHOTOS",
+            ),
+            Finding(
+                "Write a recipe for your own objects.", "next", "sim2cam new NAME --assets MESHES"
+            ),
         )
-    steps = [
-        NextStep(
-            "Measure it on your own camera, with labelled photos of dice:",
-            format_command("demo", "--captures", "PHOTOS", "--out", "runs/mine"),
-        ),
-        NextStep(
-            "See every error of this detector on labelled photos:",
-            format_command("bench", weights, "--captures", "PHOTOS", "--out", "bench.json"),
-        ),
-        NextStep(
-            "Detect dice in your photos with the shipped weights:",
-            format_command("predict", "dice", "PHOTOS"),
-        ),
-        NextStep(
-            "Write a recipe for your own objects:",
-            format_command("new", "NAME", "--assets", "MESHES"),
-        ),
-    ]
-    return Verdict(headline, tuple(details), tuple(steps))
+    )
 
 
 def _describe_run(result: DemoResult) -> dict[str, str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sim2cam.adapt.calibration.camera_fit import CameraFit, ParameterEstimate
 from sim2cam.adapt.calibration.lens import FittedLens
+from sim2cam.metrics.verdict import Finding, Verdict
 from sim2cam.report.camera_charts import (
     build_edge_chart,
     build_line_grid_chart,
@@ -20,7 +22,6 @@ from sim2cam.report.camera_charts import (
 from sim2cam.report.camera_parameters import PARAMETER_GROUPS, ParameterText
 from sim2cam.report.charts import build_bar_chart
 from sim2cam.report.page import write_page
-from sim2cam.report.verdict import NextStep, Verdict, format_command
 
 _UNCERTAINTY_DIGITS = 2  # significant digits of the half width of an interval
 _MAX_DECIMALS = 6
@@ -82,27 +83,47 @@ def write_calibration_page(fit: CameraFit, camera_file: Path, out: Path) -> Path
 def summarize_calibration(fit: CameraFit, camera_file: Path) -> Verdict:
     """Return what was estimated, how surely, what is missing, and what to do next."""
     known = [estimate for estimate in fit.estimates if estimate.value is not None]
-    details = [
-        f"{len(known)} of {len(fit.estimates)} parameters are estimated from {fit.photos} photos, "
-        f"{fit.boards} of them with a board."
-    ]
-    if fit.lens is not None:
-        details += _describe_lens(fit.lens, fit)
-    details.append(
-        f"Noise and sharpness: {len(next(iter(fit.sensor_samples.values())))} sensors reproduce the photos. "
-        "Recipes sample them jointly."
-        if fit.sensor_samples
-        else "Noise and sharpness are not estimated."
+    sensors = len(next(iter(fit.sensor_samples.values()), ()))
+    return Verdict(
+        (
+            *_describe_lens(fit),
+            Finding(
+                f"{len(known)} of {len(fit.estimates)} parameters are estimated from {fit.photos} photos, "
+                f"{fit.boards} of them with a board.",
+                "note",
+            ),
+            Finding(
+                f"Noise and sharpness are known: {sensors} sensors reproduce the photos, and recipes sample them jointly.",
+                "good",
+            )
+            if sensors
+            else Finding("Noise and sharpness are not estimated.", "problem"),
+            *_list_next_steps(fit, camera_file),
+        )
     )
-    return Verdict(_summarize_lens(fit), tuple(details), tuple(_list_next_steps(fit, camera_file)))
 
 
-def _summarize_lens(fit: CameraFit) -> str:
-    if fit.lens is None:
-        reason = fit.get_estimate("lens.fx_px").note.split(". ")[0].rstrip(".")
-        return f"The lens is not estimated: {reason}." if reason else "The lens is not estimated."
-    error = fit.lens.held_out_rms_px.get(_get_model_name(fit.lens), fit.lens.rms_px)
-    return f"The lens is known to {error:.2f} px (RMS reprojection error on held-out photos)."
+def _describe_lens(fit: CameraFit) -> Iterator[Finding]:
+    lens, focal = fit.lens, fit.get_estimate("lens.fx_px")
+    if lens is None:
+        reason = focal.note.split(". ")[0].rstrip(".")
+        text = f"The lens is not estimated: {reason}." if reason else "The lens is not estimated."
+        yield Finding(text, "problem")
+        return
+    model = _get_model_name(lens)
+    error = lens.held_out_rms_px.get(model, lens.rms_px)
+    yield Finding(
+        f"The lens is known to {error:.2f} px (RMS reprojection error on held-out photos; fit: {lens.rms_px:.2f} px).",
+        "good",
+    )
+    if isinstance(focal.value, float) and focal.ci95 is not None:
+        percent = 50 * (focal.ci95[1] - focal.ci95[0]) / focal.value
+        yield Finding(
+            f"Lens model {model}, focal length {focal.value:.1f} px ± {percent:.1f} % (95 % interval). The boards "
+            f"reach {100 * min(lens.corner_coverage, 1.0):.0f} % of the distance from the centre of the image to its "
+            "corner.",
+            "note",
+        )
 
 
 def _get_model_name(lens: FittedLens) -> str:
@@ -110,30 +131,19 @@ def _get_model_name(lens: FittedLens) -> str:
     return lens.kind if "k1" in lens.parameter_names else "pinhole"
 
 
-def _describe_lens(lens: FittedLens, fit: CameraFit) -> Iterator[str]:
-    focal = fit.get_estimate("lens.fx_px")
-    if isinstance(focal.value, float) and focal.ci95 is not None:
-        percent = 50 * (focal.ci95[1] - focal.ci95[0]) / focal.value
-        yield (
-            f"Lens model {_get_model_name(lens)}, focal length {focal.value:.1f} px ± {percent:.1f} % "
-            f"(95 % interval). RMS reprojection error of the fit: {lens.rms_px:.2f} px."
-        )
-    yield (
-        f"The boards reach {100 * min(lens.corner_coverage, 1.0):.0f} % of the distance from the centre of the image "
-        "to its corner."
-    )
-
-
-def _list_next_steps(fit: CameraFit, camera_file: Path) -> Iterator[NextStep]:
+def _list_next_steps(fit: CameraFit, camera_file: Path) -> Iterator[Finding]:
     path = json.dumps(str(camera_file.resolve()), ensure_ascii=False)
-    yield NextStep("Sample cameras around this one. Write into a recipe:", f"camera = {path}")
-    yield NextStep(
-        "Render with this recipe:", "sim2cam render RECIPE.toml --out renders --count 400"
+    yield Finding(
+        f"Sample cameras around this one: write camera = {path} into a recipe, and render it.",
+        "next",
+        "sim2cam render RECIPE.toml --out RENDERS --count 400",
     )
     for note, names in _group_missing(fit).items():
-        yield NextStep(f"To estimate {', '.join(names)}: {note}")
-    yield NextStep(
-        "Check later photos for changes:", format_command("drift", camera_file, "NEW_PHOTOS")
+        yield Finding(f"To estimate {', '.join(names)}: {note}", "next")
+    yield Finding(
+        "Check later photos for changes.",
+        "next",
+        f"sim2cam drift {shlex.quote(str(camera_file))} PHOTOS --out drift.json",
     )
 
 

@@ -13,6 +13,7 @@ from sim2cam.adapt.certificate.certificate import (
     MEASURES,
     OBJECT_MEASURES,
     DatasetCertificate,
+    Decision,
     ImageCertificate,
     estimate_proportion,
     get_limit,
@@ -21,9 +22,9 @@ from sim2cam.adapt.certificate.certificate import (
 from sim2cam.data.writer import REJECTED
 from sim2cam.images import read_rgb
 from sim2cam.metrics.bootstrap import Estimate
+from sim2cam.metrics.verdict import Finding, Severity, Verdict
 from sim2cam.report.certificate_measures import MEASURE_TEXTS, MeasureText
 from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
-from sim2cam.report.verdict import NextStep, Verdict
 
 IMAGE_PX = 480
 MAX_REJECTED_PER_CAUSE = 6
@@ -104,9 +105,11 @@ def write_certificate_page(
 
 
 def summarize_certificate(certificate: DatasetCertificate) -> Verdict:
-    """Return what passes, how far labels moved, why images are rejected, and what to do."""
-    rejected = len(certificate.rejected_images)
-    sentences = [_HEADLINES[certificate.decision]]
+    """Return what passes, how far labels moved, why images are rejected, and what to do.
+
+    Commands name no folder, so that equal datasets have equal pages.
+    """
+    text = f"{certificate.accepted_count} of {len(certificate.images)} images pass"
     shifts = [
         check.value
         for image in certificate.images
@@ -114,50 +117,63 @@ def summarize_certificate(certificate: DatasetCertificate) -> Verdict:
         and (check := image.checks["object_shift_px"]).value is not None
     ]
     if shifts:
-        sentences.append(f"Labels of the images that pass moved by at most {max(shifts):.2g} px.")
-    if rejected:
-        causes = ", ".join(
-            f"{count} for {MEASURE_TEXTS[name].failure}"
-            for name, count in count_causes(certificate).items()
-        )
-        subject = "1 image was" if rejected == 1 else f"{rejected} images were"
-        sentences.append(
-            f"{subject} rejected: {causes}. They are not samples of the dataset; each shard keeps them in {REJECTED}/."
-        )
-    sentences += [f"{violation}." for violation in certificate.violations]
+        text += f"; their labels moved by at most {max(shifts):.2g} px"
+    severity, meaning = _DECISIONS[certificate.decision]
     return Verdict(
-        f"{certificate.accepted_count} of {len(certificate.images)} images pass.",
-        tuple(sentences),
-        tuple(_list_next_steps(certificate)),
+        (
+            Finding(f"{text}. {meaning}", severity),
+            *(Finding(f"{violation}.", "problem") for violation in certificate.violations),
+            *_explain_rejections(certificate),
+            *_list_next_steps(certificate),
+        )
     )
 
 
-_HEADLINES = {
-    "certified": "Certified: the labels of the renders are valid for the translated images.",
-    "appearance only": "Appearance only: most images have no object measures, so label preservation is not verified.",
-    "failed": "Failed: the dataset breaks a limit of its certificate.",
+_DECISIONS: Mapping[Decision, tuple[Severity, str]] = {
+    "certified": ("good", "The labels of the renders are valid for these images."),
+    "appearance only": (
+        "note",
+        "Most images have no object measures, so it is not verified that labels are preserved.",
+    ),
+    "failed": ("problem", "The dataset breaks a limit of its certificate."),
 }
 
 
-def _list_next_steps(certificate: DatasetCertificate) -> Iterator[NextStep]:
-    """List what to do; commands name no folder, so that equal datasets have equal pages."""
-    causes = count_causes(certificate)
-    for name in list(causes)[:MAX_REMEDIES]:
+def _explain_rejections(certificate: DatasetCertificate) -> Iterator[Finding]:
+    """Return the number of rejected images by cause, and a remedy for the most frequent causes."""
+    counts = count_causes(certificate)
+    if not counts:
+        return
+    causes = ", ".join(
+        f"{count} for {MEASURE_TEXTS[name].failure}" for name, count in counts.items()
+    )
+    rejected = len(certificate.rejected_images)
+    subject = "1 image was" if rejected == 1 else f"{rejected} images were"
+    yield Finding(
+        f"{subject} rejected: {causes}. They are not samples of the dataset; each shard keeps them in {REJECTED}/.",
+        "note",
+    )
+    for name in list(counts)[:MAX_REMEDIES]:
         text = MEASURE_TEXTS[name]
-        yield NextStep(f"To avoid {text.failure}: {text.remedy}")
-    if causes:
-        yield NextStep(
-            "Change these settings in [adapt.translator] of a recipe, train the translator again, and apply it:",
-            "sim2cam adapt train --sim RENDERS --real PHOTOS --recipe RECIPE.toml --out TRANSLATOR",
-        )
+        yield Finding(f"To avoid {text.failure}: {text.remedy}", "next")
+    yield Finding(
+        "Change these settings in [adapt.translator] of a recipe, train the translator again, and apply it.",
+        "next",
+        "sim2cam adapt train --sim RENDERS --real PHOTOS --recipe RECIPE.toml --out TRANSLATOR",
+    )
+
+
+def _list_next_steps(certificate: DatasetCertificate) -> Iterator[Finding]:
     if certificate.decision == "appearance only":
-        yield NextStep(
-            "To verify labels, translate renders with labels, or give a detector:",
+        yield Finding(
+            "To verify labels, translate renders with labels, or give a detector.",
+            "next",
             "sim2cam adapt apply TRANSLATOR --data RENDERS --task WEIGHTS --out ADAPTED",
         )
     if certificate.decision != "failed":
-        yield NextStep(
-            "Train a detector on the renders and on this dataset:",
+        yield Finding(
+            "Train a detector on the renders and on this dataset.",
+            "next",
             "sim2cam train --data RENDERS ADAPTED --out DETECTOR",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 from sim2cam.adapt.calibration.camera_features import CAMERA_STATISTICS, DETECTOR_STATISTICS
 from sim2cam.adapt.calibration.drift import DriftReport
 from sim2cam.adapt.calibration.parameter_changes import ALPHA, ParameterShift
+from sim2cam.metrics.verdict import Finding, Verdict
 from sim2cam.report.page import write_page
-from sim2cam.report.verdict import NextStep, Verdict, format_command
 
 _THRESHOLDS = {
     statistic.name: 100 * math.expm1(statistic.min_shift)
@@ -95,29 +96,32 @@ def summarize_drift(report: DriftReport, camera_file: Path, photos: Path) -> Ver
         for status in ("drifted", "stable", "undetermined")
     }
     drifted = shifts["drifted"]
-    headline = (
-        f"The camera changed: {', '.join(shift.description for shift in drifted)}."
-        if drifted
-        else "No drift detected."
+    changes = (
+        Finding(
+            f"{_capitalize(shift.description)}: {_format_evidence(shift)}. {REMEDIES[shift.name]}",
+            "problem",
+        )
+        for shift in drifted
     )
-    details = [f"{_capitalize(shift.description)}: {_format_evidence(shift)}." for shift in drifted]
-    details.append(
+    counts = Finding(
         f"{report.photos} photos; stable measures: {len(shifts['stable'])}; undetermined measures: "
-        f"{len(shifts['undetermined'])}."
+        f"{len(shifts['undetermined'])}.",
+        "note",
     )
-    calibrate_again = format_command("calibrate", photos, "--out", camera_file, "--overwrite")
-    steps = [
-        NextStep(f"{_capitalize(shift.description)}: {REMEDIES[shift.name]}") for shift in drifted
-    ]
-    steps += (
-        [NextStep("Calibrate again, then render and train with the new camera:", calibrate_again)]
-        if drifted
-        else [
-            NextStep(f"{_capitalize(shift.description)}: {shift.note}")
+    if not drifted:
+        missing = (
+            Finding(f"{_capitalize(shift.description)}: {shift.note}", "next")
             for shift in shifts["undetermined"]
-        ]
+        )
+        return Verdict((Finding("No drift detected.", "good"), counts, *missing))
+    names = ", ".join(shift.description for shift in drifted)
+    paths = [shlex.quote(str(path)) for path in (photos, camera_file)]
+    again = Finding(
+        "Calibrate again, then render and train with the new camera.",
+        "next",
+        "sim2cam calibrate {} --out {} --overwrite".format(*paths),
     )
-    return Verdict(headline, tuple(details), tuple(steps))
+    return Verdict((Finding(f"The camera changed: {names}.", "problem"), *changes, counts, again))
 
 
 def _build_row(shift: ParameterShift) -> DriftRow:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
+from sim2cam.metrics.verdict import Verdict
 from sim2cam.report.charts import build_line_chart
 from sim2cam.report.page import encode_data_uri, write_page
 from sim2cam.report.values import Curves
-from sim2cam.report.verdict import Verdict
 
 
 def write_samples_page(
@@ -18,7 +18,6 @@ def write_samples_page(
     captures: bytes,
     curves: Curves,
     verdict: Verdict,
-    warnings: Sequence[str],
 ) -> Path:
     """Write a self-contained page and return its path.
 
@@ -32,5 +31,4 @@ def write_samples_page(
         captures=encode_data_uri(captures),
         chart=build_line_chart(curves),
         verdict=verdict,
-        warnings=warnings,
     )

@@ -15,7 +15,7 @@ from sim2cam.metrics.detection import Detection, DetectionMetrics
 from sim2cam.metrics.error_analysis import CategoryErrors
 from sim2cam.metrics.precision_recall import DEFAULT_SCORE_THRESHOLD
 from sim2cam.metrics.slices import Slice
-from sim2cam.report.verdict import Verdict
+from sim2cam.metrics.verdict import Verdict
 
 Rgb = NDArray[np.uint8]
 """RGB image (H, W, 3), 0 to 255."""
@@ -101,7 +101,6 @@ class RunReport:
     """Content of the page of a run.
 
     Attributes:
-        warnings: Warnings of the benchmark.
         notes: Facts about the run.
         pages: Other pages of the run: paths relative to this page, by title.
     """
@@ -115,7 +114,6 @@ class RunReport:
     image_rows: tuple[ImageRow, ...] = ()
     examples: Examples = field(default_factory=Examples)
     curves: tuple[Curves, ...] = ()
-    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     pages: Mapping[str, str] = field(default_factory=dict)
 

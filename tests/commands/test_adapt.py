@@ -233,8 +233,10 @@ def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
     assert page.count("data:image/jpeg") == 4
     assert "step 20" in page
     assert "discriminator_accuracy" in page
-    assert "The weights of step 20 were selected." in page
-    assert "Reason: the last weights, as nothing is held out: 20 renders are fewer than 30." in page
+    assert (
+        "The weights of step 20 were selected: the last weights, as nothing is held out: 20 renders are "
+        "fewer than 30."
+    ) in page
     assert train(photos, out, "--method", "mkl", "--overwrite") == 0
     assert [path.name for path in out.iterdir()] == ["transfer.json"]
 

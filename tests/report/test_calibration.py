@@ -11,6 +11,7 @@ from sim2cam.adapt.calibration.camera_fit import (
     ParameterEstimate,
 )
 from sim2cam.adapt.calibration.lens import FittedLens
+from sim2cam.metrics.verdict import Finding
 from sim2cam.report.calibration import summarize_calibration, write_calibration_page
 from sim2cam.report.camera_parameters import PARAMETER_GROUPS
 
@@ -54,27 +55,26 @@ def make_fit(*, has_lens=True, **facts):
 
 def test_the_verdict_says_how_sure_the_lens_is_and_what_is_missing(tmp_path):
     file = tmp_path / 'my "camera".json'
-    verdict = summarize_calibration(make_fit(sensor_samples=SENSOR_SAMPLES), file)
-    assert verdict.headline == (
-        "The lens is known to 0.35 px (RMS reprojection error on held-out photos)."
+    findings = summarize_calibration(make_fit(sensor_samples=SENSOR_SAMPLES), file).findings
+    texts = [finding.text for finding in findings]
+    assert texts[0] == (
+        "The lens is known to 0.35 px (RMS reprojection error on held-out photos; fit: 0.31 px)."
     )
-    assert verdict.details[0] == (
+    assert "focal length 120.0 px ± 1.0 % (95 % interval)" in texts[1]
+    assert texts[2] == (
         "7 of 9 parameters are estimated from 16 photos, 12 of them with a board."
     )
-    assert "focal length 120.0 px ± 1.0 % (95 % interval)" in verdict.details[1]
-    assert verdict.next_steps[0].command == f'camera = "{tmp_path}/my \\"camera\\".json"'
-    texts = [step.text for step in verdict.next_steps]
+    assert f'camera = "{tmp_path}/my \\"camera\\".json"' in texts[4]
     assert "To estimate denoising: Take photos of a wall." in texts
     assert not any("contrast" in text for text in texts)  # no photo determines it
+    assert findings[-1].action.startswith(f"sim2cam drift '{tmp_path}/my \"camera\".json'")
 
 
 def test_without_boards_the_verdict_says_why():
-    verdict = summarize_calibration(make_fit(has_lens=False), Path("camera.json"))
-    assert verdict.headline == "The lens is not estimated: too few boards."
-    assert "Noise and sharpness are not estimated." in verdict.details
-    assert "To estimate the lens: too few boards. Print one." in [
-        step.text for step in verdict.next_steps
-    ]
+    findings = summarize_calibration(make_fit(has_lens=False), Path("camera.json")).findings
+    assert findings[0] == Finding("The lens is not estimated: too few boards.", "problem")
+    assert Finding("Noise and sharpness are not estimated.", "problem") in findings
+    assert Finding("To estimate the lens: too few boards. Print one.", "next") in findings
 
 
 def test_the_page_shows_parameters_and_excluded_photos(tmp_path, read_page):

@@ -13,6 +13,7 @@ from sim2cam.adapt.certificate.detector_agreement import DetectorAgreement
 from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
+from sim2cam.metrics.verdict import Finding
 from sim2cam.report.certificate import (
     count_causes,
     summarize_certificate,
@@ -47,7 +48,7 @@ def test_the_page_shows_measures_and_accepted_and_rejected_images(tmp_path, read
     page = read_page(tmp_path / "p.html")
     text = " ".join(page.text.split())
     assert "Certificate: failed" in text
-    assert "1 of 2 images pass." in text
+    assert "1 of 2 images pass; their labels moved by at most 0.5 px." in text
     assert "rejected images 50.0 % (95 % interval 9.5–90.5 %)" in text
     assert "checkerboard patterns: 7.25, limit at most 0.5" in text
     assert "edge_recall <i>no labels</i>" in text
@@ -64,26 +65,26 @@ def test_the_verdict_counts_causes_and_says_what_to_do():
         make_certificate("2", failed="edge_recall"),
         make_certificate("3", failed="edge_recall"),
     )
-    verdict = summarize_certificate(certificate)
+    findings = summarize_certificate(certificate).findings
     assert count_causes(certificate) == {"edge_recall": 2, "seam_step_levels": 1}
-    assert verdict.headline == "1 of 4 images pass."
-    assert "Labels of the images that pass moved by at most 0.5 px." in verdict.details
-    assert "3 images were rejected: 2 for lost outlines of objects, 1 for seams" in " ".join(
-        verdict.details
+    assert findings[0] == Finding(
+        "1 of 4 images pass; their labels moved by at most 0.5 px. The dataset breaks a limit of its certificate.",
+        "problem",
     )
-    steps = [step.text for step in verdict.next_steps]
-    assert (
-        steps[0]
-        == "To avoid lost outlines of objects: Raise structure_weight, or lower local_bound."
+    texts = [finding.text for finding in findings]
+    assert any("3 images were rejected: 2 for lost outlines of objects, 1 for seams" in t for t in texts)
+    steps = [finding for finding in findings if finding.severity == "next"]
+    assert steps[0].text == (
+        "To avoid lost outlines of objects: Raise structure_weight, or lower local_bound."
     )
-    assert "adapt train" in verdict.next_steps[2].command
-    assert not any("Train a detector" in step for step in steps)  # the certificate failed
+    assert "adapt train" in steps[-1].action  # and no training of a detector, as the dataset failed
 
 
 def test_a_certified_dataset_leads_to_training():
     certificate = make_dataset_certificate(make_certificate("0", retained=4))
-    (step,) = summarize_certificate(certificate).next_steps
-    assert step.command == "sim2cam train --data RENDERS ADAPTED --out DETECTOR"
+    first, step = summarize_certificate(certificate).findings
+    assert first.severity == "good"
+    assert step.action == "sim2cam train --data RENDERS ADAPTED --out DETECTOR"
 
 
 def test_an_image_with_two_causes_is_shown_once(tmp_path, read_page, paths):

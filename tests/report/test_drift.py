@@ -7,6 +7,7 @@ import pytest
 from sim2cam.adapt.calibration.camera_features import CAMERA_STATISTICS, DETECTOR_STATISTICS
 from sim2cam.adapt.calibration.drift import DriftReport
 from sim2cam.adapt.calibration.parameter_changes import LENS_NAME, ParameterShift
+from sim2cam.metrics.verdict import Finding
 from sim2cam.report.drift import REMEDIES, summarize_drift, write_drift_page
 
 HOSTILE = "<script>alert(1)</script>"
@@ -27,33 +28,31 @@ def make_report(*shifts, skipped=None):
 
 
 def summarize(*shifts):
-    return summarize_drift(make_report(*shifts), Path("camera.json"), Path("new photos"))
+    report = make_report(*shifts)
+    return summarize_drift(report, Path("camera.json"), Path("new photos")).findings
 
 
 def test_the_verdict_names_what_changed_and_what_to_do():
-    verdict = summarize(LENS, NOISE, BLUR)
-    assert verdict.headline == "The camera changed: lens."
-    assert verdict.details == (
-        "Lens: +3.2 px, mean over the image (95 % interval +2 to +4.5, p = 0.0012).",
-        "16 photos; stable measures: 1; undetermined measures: 1.",
+    headline, change, counts, step = summarize(LENS, NOISE, BLUR)
+    assert headline == Finding("The camera changed: lens.", "problem")
+    assert change.text.startswith(
+        "Lens: +3.2 px, mean over the image (95 % interval +2 to +4.5, p = 0.0012). The lens or its focus moved."
     )
-    assert verdict.next_steps[0].text.startswith("Lens: The lens or its focus moved.")
-    assert verdict.next_steps[-1].command == (
-        "sim2cam calibrate 'new photos' --out camera.json --overwrite"
-    )
+    assert counts.text == "16 photos; stable measures: 1; undetermined measures: 1."
+    assert step.action == "sim2cam calibrate 'new photos' --out camera.json --overwrite"
 
 
-def test_another_camera_is_named_first():
+def test_another_camera_is_named():
     other = ParameterShift("camera", "camera and size", "drifted", note="A before, B now")
-    verdict = summarize(other, LENS)
-    assert verdict.headline == "The camera changed: camera and size, lens."
-    assert verdict.details[0] == "Camera and size: A before, B now."
+    headline, change, *_ = summarize(other, LENS)
+    assert headline.text == "The camera changed: camera and size, lens."
+    assert change.text.startswith("Camera and size: A before, B now. These photos show another camera")
 
 
 def test_without_drift_the_verdict_asks_for_missing_photos():
-    verdict = summarize(NOISE, BLUR)
-    assert verdict.headline == "No drift detected."
-    assert [step.text for step in verdict.next_steps] == ["Blur: Take photos."]
+    headline, _, step = summarize(NOISE, BLUR)
+    assert headline == Finding("No drift detected.", "good")
+    assert step == Finding("Blur: Take photos.", "next")
 
 
 def test_the_page_shows_changes_with_their_thresholds(tmp_path, read_page):

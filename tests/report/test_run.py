@@ -11,6 +11,7 @@ from sim2cam.errors import OutputError
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.calibration import ConfidenceCalibration
 from sim2cam.metrics.detection import Detection, DetectionMetrics
+from sim2cam.metrics.verdict import Finding, Verdict
 from sim2cam.report.run import write_run_page
 from sim2cam.report.values import (
     Curves,
@@ -22,7 +23,6 @@ from sim2cam.report.values import (
     Series,
     StageRow,
 )
-from sim2cam.report.verdict import NextStep, Verdict
 
 HOSTILE = "<script>alert(1)</script>"
 GREY = np.full((30, 40, 3), 128, np.uint8)
@@ -41,7 +41,7 @@ def full(origin, label, text="t"):
     example = Example(text, GREY, (label(text),), (Detection(text, (1.0, 1.0, 9.0, 9.0), 0.9),))
     return RunReport(
         title=f"demo {text}",
-        verdict=Verdict(f"{text} headline", (f"{text} detail",), (NextStep(text, f"run {text}"),)),
+        verdict=Verdict((Finding(f"{text} finding", "note", f"run {text}"),)),
         captures_origin=origin,
         run_info={"command": f"sim2cam demo {text}", "renderer": "egl"},
         stages=(StageRow("generate", 65.0, text), StageRow("translate", None)),
@@ -59,7 +59,6 @@ def full(origin, label, text="t"):
             Curves(text, text, (Series(text, (0, 10), (1, 0.5)),)),
             Curves("translator", "loss", ()),
         ),
-        warnings=(f"warning {text}",),
         notes=(text,),
     )  # fmt: skip
 
@@ -71,7 +70,7 @@ def test_the_page_says_what_ran(tmp_path, label, read_page):
     for text_part in (
         "50 real images", "0.842", "0.800–0.880", "0.975", "0.610 –", "1 min 05 s",
         "0.041 0.012–0.067", "uncalibrated 0.153 0.140–0.171",
-        "t headline", "t detail", "run t", "warning t", "sim2cam demo t", "egl", "trained in this run", "weights that ship", "sim adapted real",
+        "t finding", "run t", "sim2cam demo t", "egl", "trained in this run", "weights that ship", "sim adapted real",
     ):  # fmt: skip
         assert text_part in text
     assert re.search(r"translate\s+not run", text)
@@ -89,14 +88,14 @@ def test_a_stand_in_is_never_called_real(tmp_path, label, read_page):
 
 def test_confidences_that_were_not_measured(tmp_path, read_page):
     row = ScoreRow("weights that ship", "real", score())
-    report = RunReport("demo", Verdict("nothing"), "real", {}, (), (row,))
+    report = RunReport("demo", Verdict(()), "real", {}, (), (row,))
     text = read_page(write_run_page(report, tmp_path / "report.html")).text
     assert re.search(r"0\.975\s+0\.950–0\.990\s+not measured", text)
 
 
 def test_a_run_of_which_nothing_ran(tmp_path, read_page):
     nothing = RunReport(
-        "demo", Verdict("nothing"), "stand-in", {}, (StageRow("generate", None),), ()
+        "demo", Verdict(()), "stand-in", {}, (StageRow("generate", None),), ()
     )
     text = read_page(write_run_page(nothing, tmp_path / "report.html")).text
     for heading in ("Scores", "Side by side", "Detections", "Training", "generate"):
@@ -105,7 +104,7 @@ def test_a_run_of_which_nothing_ran(tmp_path, read_page):
 
 def test_a_missing_translation_is_said_in_its_column(tmp_path, label, read_page):
     report = RunReport(
-        "demo", Verdict("nothing"), "real", {}, (), (), image_rows=(ImageRow(GREY, None, None),)
+        "demo", Verdict(()), "real", {}, (), (), image_rows=(ImageRow(GREY, None, None),)
     )
     page = read_page(write_run_page(report, tmp_path / "report.html"))
     assert re.search(r"real\s+not run\s+no image", page.text)

@@ -5,9 +5,9 @@ import pytest
 
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg
+from sim2cam.metrics.verdict import Finding, Verdict
 from sim2cam.report.translator_training import write_samples_page
 from sim2cam.report.values import Curves, Series
-from sim2cam.report.verdict import NextStep, Verdict
 
 HOSTILE = "<script>alert(1)</script>"
 STRIP = encode_jpeg(np.full((8, 32, 3), 90, np.uint8), 80)
@@ -27,14 +27,11 @@ def test_the_page_opens_with_the_selected_weights(tmp_path, read_page, strips):
             strips=strips,
             captures=STRIP,
             curves=Curves("Training", "loss", (Series(HOSTILE, (0, 50), (1.0, 0.5)),)),
-            verdict=Verdict(
-                "Step 50 was selected.", (HOSTILE,), (NextStep("Apply:", "sim2cam x"),)
-            ),
-            warnings=(HOSTILE,),
+            verdict=Verdict((Finding(HOSTILE, "warning"), Finding("Apply it.", "next", "sim2cam x"))),
         )
     )
     assert [img["alt"] for img in page.all("img")] == ["renders", "step 50", "target images"]
-    assert page.text.index("Step 50 was selected.") < page.text.index("Sample images")
+    assert page.text.index(HOSTILE) < page.text.index("Sample images")
     assert "sim2cam x" in page.text
     assert len(page.all("svg")) == 1
     assert not page.all("script")
