@@ -23,8 +23,11 @@ from sim2cam.experiments.demo import DemoResult, read_demo_datasets
 from sim2cam.experiments.pose_benchmark import PoseBenchResult
 from sim2cam.images import read_rgb
 from sim2cam.learn.run_folder import SAMPLES_PAGE
-from sim2cam.metrics.error_analysis import count_category_errors
+from sim2cam.metrics.calibration import collect_scored_detections
+from sim2cam.metrics.error_analysis import count_category_errors, count_confusions
 from sim2cam.metrics.names import POSE_METRICS
+from sim2cam.metrics.precision_recall import compute_precision_recall
+from sim2cam.metrics.sliced_ap import compute_sliced_ap50
 from sim2cam.metrics.slices import Slice
 from sim2cam.metrics.verdict import Finding, Verdict
 from sim2cam.models.training.training import WEIGHTS
@@ -36,6 +39,7 @@ from sim2cam.report.examples import build_image_rows, select_examples
 from sim2cam.report.run import write_run_page
 from sim2cam.report.translator_training import write_samples_page
 from sim2cam.report.values import BenchReport, Curves, RunReport, ScoreRow, Series, StageRow
+from sim2cam.seeds import derive_rng
 
 PAGE = "report.html"
 _STAGES = ("generate", "translate", "train", "bench")
@@ -43,6 +47,7 @@ _DETECTOR_LOSSES = ("heatmap", "box", "category")
 _TRANSLATOR_SCALARS = ("adversarial", "identity", "structure", "mean_change")
 _ROW_COUNT = 4
 _EXAMPLE_COUNT, _BENCH_EXAMPLE_COUNT = 3, 12  # best images, and as many worst ones
+_KIND_EXAMPLE_COUNT = 4
 
 
 def write_demo_page(result: DemoResult) -> Path:
@@ -92,7 +97,7 @@ def write_scores_page(
     result: BenchResult,
     slices: Sequence[Slice],
     poses: PoseBenchResult | None,
-    notes: tuple[str, ...],
+    verdict: Verdict,
     out: Path,
 ) -> Path:
     """Write the page of a benchmark."""
@@ -102,16 +107,24 @@ def write_scores_page(
     extra_metrics |= {"mIoU of pixels": result.segments.miou} if result.segments else {}
     mean = poses.score.mean if poses else {}
     extra_metrics |= {f"{name} of poses": mean[m] for m, name in POSE_METRICS.items() if m in mean}
+    scored = captures, predictions, result.threshold
     return write_bench_page(
         BenchReport(
-            title,
-            result.score,
-            result.reliability.calibration,
-            extra_metrics,
-            count_category_errors(captures, predictions, result.threshold),
-            tuple(slices),
-            select_examples(captures, predictions, result.threshold, count=_BENCH_EXAMPLE_COUNT),
-            notes,
+            title=title,
+            verdict=verdict,
+            score=result.score,
+            calibration=result.reliability.calibration,
+            extra_metrics=extra_metrics,
+            ap_losses=result.ap_losses,
+            category_errors=count_category_errors(*scored),
+            confusions=count_confusions(*scored),
+            precision_recall=compute_precision_recall(captures, predictions),
+            detections=collect_scored_detections(captures, predictions),
+            sliced_ap50=compute_sliced_ap50(captures, predictions, derive_rng(0, "slices")),
+            slices=tuple(slices),
+            examples=select_examples(
+                *scored, count=_BENCH_EXAMPLE_COUNT, per_kind=_KIND_EXAMPLE_COUNT
+            ),
         ),
         out,
     )

@@ -32,7 +32,7 @@ ERROR_KINDS: tuple[OutcomeKind, ...] = get_args(OutcomeKind)[1:]
 MATCH_IOU = 0.5
 OVERLAP_IOU = 0.1
 """IoU below which a detection does not belong to an object."""
-_COVERING_KINDS: tuple[OutcomeKind, ...] = ("true positive", "confusion", "localisation")
+COVERING_KINDS: tuple[OutcomeKind, ...] = ("true positive", "confusion", "localisation")
 """Kinds of detections that would detect their object if the error were fixed, best first."""
 
 
@@ -144,7 +144,7 @@ def classify_detections(
                 kind, detection.box_xyxy, detection.category, category, detection.score, index
             )
         )
-    covered = {o.object_index for o in outcomes if o.kind in _COVERING_KINDS}
+    covered = {o.object_index for o in outcomes if o.kind in COVERING_KINDS}
     missed = (
         DetectionOutcome("missed", o.box_xyxy, None, o.category, None, index)
         for index, o in counted
@@ -160,7 +160,7 @@ def classify_objects(outcomes: Sequence[DetectionOutcome]) -> dict[int, Detectio
         outcomes: result of ``classify_detections``.
     """
     by_object: dict[int, DetectionOutcome] = {}
-    for kind in (*_COVERING_KINDS, "missed"):
+    for kind in (*COVERING_KINDS, "missed"):
         for outcome in outcomes:
             if outcome.kind == kind and outcome.object_index is not None:
                 by_object.setdefault(outcome.object_index, outcome)
@@ -197,6 +197,27 @@ def _lies_in_ignored(detection: Detection, objects: Sequence[LabelledObject]) ->
     single = stack_boxes([o for o in ignored if not o.is_crowd])
     coverage = np.append(pairwise_coverage(box, crowds), pairwise_iou(box, single))
     return bool((coverage >= MATCH_IOU).any())
+
+
+def count_confusions(
+    dataset: LabelledDataset, predictions: Predictions, threshold: float
+) -> NDArray[np.int64]:
+    """Return the confusion matrix (categories + 1, categories + 2) at a threshold.
+
+    Rows are the categories of objects, and background; columns the detected categories, badly placed
+    boxes, and missed objects. Every object counts once; the last row counts background errors.
+    """
+    indices = {name: index for index, name in enumerate(dataset.categories)}
+    counts = np.zeros((len(indices) + 1, len(indices) + 2), np.int64)
+    for sample in dataset.samples:
+        outcomes = classify_detections(sample.objects or (), predictions[sample.name], threshold)
+        background = [o for o in outcomes if o.kind == "background"]
+        for outcome in (*classify_objects(outcomes).values(), *background):
+            columns = {"localisation": len(indices), "missed": len(indices) + 1}
+            row = indices.get(str(outcome.true_category), len(indices))
+            column = columns.get(outcome.kind, indices.get(str(outcome.predicted_category), 0))
+            counts[row, column] += 1
+    return counts
 
 
 def count_errors(

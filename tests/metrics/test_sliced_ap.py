@@ -16,7 +16,9 @@ def slice_ap(objects, detections):
     sample = Sample("x", Path("x.jpg"), 100, 100, tuple(objects), "real")
     dataset = Dataset(Path(), ("a",), (sample,))
     sliced = compute_sliced_ap50(dataset, {"x": detections}, np.random.default_rng(0))
-    return {name: {k: round(v.value, 6) for k, v in values.items()} for name, values in sliced.items()}
+    return {
+        name: {k: round(v.value, 6) for k, v in values.items()} for name, values in sliced.items()
+    }
 
 
 def test_size():
