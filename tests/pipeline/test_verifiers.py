@@ -8,16 +8,13 @@ import torch
 from sim2cam.adapt.translator.perceptual_consistency import perception_consistency_loss
 from sim2cam.errors import UsageError
 from sim2cam.images import compute_digest
+from sim2cam.models import shipped
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
+from sim2cam.models.shipped import resolve_weights
 from sim2cam.pipeline import verifiers
-from sim2cam.pipeline.verifiers import (
-    check_verifiers,
-    load_perception,
-    load_verifiers,
-    resolve_weights,
-)
+from sim2cam.pipeline.verifiers import check_verifiers, load_perception, load_verifiers
 
 
 @pytest.fixture
@@ -93,7 +90,7 @@ def test_weights_are_resolved_by_file_or_shipped_name(tmp_path, monkeypatch):
     for given in (Path("mine.safetensors"), Path("runs/dice"), tmp_path):
         assert resolve_weights(given) == given
     (tmp_path / "dice-verifier.safetensors").touch()
-    monkeypatch.setattr(verifiers, "SHIPPED_WEIGHTS", tmp_path)
+    monkeypatch.setattr(shipped, "WEIGHTS_FOLDER", tmp_path)
     assert resolve_weights(Path("dice-verifier")) == tmp_path / "dice-verifier.safetensors"
     with pytest.raises(UsageError) as caught:
         resolve_weights(Path("dice-verifer"))
