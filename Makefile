@@ -1,4 +1,5 @@
-# `make demo` runs the whole pipeline, `make test` the tests. Targets install their dependencies first.
+# `make demo` runs the whole pipeline, `make test` the tests. Targets install their dependencies first:
+# `demo` and `gallery` what sim2cam needs, the others linters, test tools and optional packages, too.
 #
 #   CAPTURES=PATH     your photos, for `make demo`    ARGS="..."   arguments of pytest or a benchmark
 #   PYTHON=PATH       Python interpreter              NO_APT=1     install no system packages
@@ -8,27 +9,28 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DELETE_ON_ERROR:
-.PHONY: setup demo test test-slow lint gallery
+.PHONY: setup demo test test-slow lint docs gallery notebooks
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/setup-done
+READY_DEV := $(VENV)/setup-dev-done
 PYTHON ?= $(shell python3.11 -c "" 2>/dev/null && echo python3.11 || echo python3)
 NO_APT ?=
 TORCH_INDEX ?=
 CAPTURES ?=
 ARGS ?=
 
-setup: $(READY)
+setup: $(READY_DEV)
 
 demo: $(READY)
 	@$(BIN)/sim2cam demo --out runs/demo --overwrite $(if $(CAPTURES),--captures "$(CAPTURES)")
 
-test: $(READY)
+test: $(READY_DEV)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 $(ARGS)
 
-test-slow: $(READY)
+test-slow: $(READY_DEV)
 	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 # Lint, and part of the tests, on another version of Python, if it is here: `make test-3.12`.
@@ -45,7 +47,7 @@ test-3.%:
 	  echo "test-3.$*: no Python 3.$* here"
 	fi
 
-lint: $(READY)
+lint: $(READY_DEV)
 	@$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python docs/vocabulary.py
@@ -53,10 +55,20 @@ lint: $(READY)
 	$(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
 
+docs: $(VENV)/docs-done
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/docs-done: $(READY)
+	@$(PIP) install -c $(VENV)/constraints.txt -e ".[docs]"
+	touch $@
+
 gallery: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python docs/gallery.py $(ARGS)
 
-bench-%: $(READY)
+notebooks: $(READY_DEV)
+	@OMP_NUM_THREADS=1 $(BIN)/python docs/notebooks.py $(ARGS)
+
+bench-%: $(READY_DEV)
 	@$(BIN)/python benchmarks/$*.py $(ARGS)
 	$(BIN)/python benchmarks/readme_tables.py
 
@@ -64,8 +76,13 @@ $(READY): pyproject.toml constraints.txt Makefile $(BIN)/python
 	@$(HAS_TORCH) || $(INSTALL_TORCH)
 	echo "set-up: the other packages"
 	$(PIN_TORCH) > $(VENV)/constraints.txt
-	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev,catalog,search,export,lpips,tensorboard]"
+	$(PIP) install -c $(VENV)/constraints.txt -e .
 	$(HAS_OPENGL) || { $(call APT,$(MESA)); $(HAS_OPENGL); } || echo "$(NO_OPENGL)"
+	touch $@
+
+$(READY_DEV): $(READY)
+	@echo "set-up: linters, test tools and optional packages"
+	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev,catalog,search,export,lpips,tensorboard]"
 	touch $@
 
 $(BIN)/python:

@@ -24,7 +24,7 @@ import tyro
 from numpy.typing import NDArray
 from rendering.sheet import write_contact_sheet
 from saboteurs import BENIGN, SABOTEURS, Change, Subject
-from scoring_log import RESULTS
+from scoring_log import FIGURES, RESULTS
 
 from sim2cam.adapt.certificate import certificate
 from sim2cam.adapt.certificate.certificate import (
@@ -44,7 +44,7 @@ from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.images import compute_digest, decode_image, encode_jpeg
 from sim2cam.metrics.detection import Detection
-from sim2cam.models.shipped import resolve_weights
+from sim2cam.models.shipped_weights import resolve_weights
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.verifiers import check_verifiers, load_verifiers
@@ -101,7 +101,7 @@ def main(arguments: Arguments) -> None:
         "benign": benign,
     }
     write_json(RESULTS / "certificate.json", facts)
-    write_sheet(subjects[0], RESULTS / "certificate.jpg")
+    write_sheet(subjects[0], FIGURES / "certificate.jpg")
     for row in (*saboteurs, *benign):
         share = row["failed_without_verifiers"]["value"]
         print(

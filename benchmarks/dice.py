@@ -3,9 +3,9 @@
     python benchmarks/dice.py [--work DIR] [--at-once N] [--minutes M] [--arms NAME ...]
 
 Reads real images from ``$SIM2CAM_REAL/dice``. Datasets and training runs go to ``--work`` and are
-resumed. Writes predictions (one file per variant and seed) and a contact sheet of renders and
-translations to ``benchmarks/results/dice/``, and scores to ``benchmarks/results/dice.json``. No training
-starts after ``--minutes``. ``--arms`` selects variants. ``--minutes 0`` only scores existing results.
+resumed. Writes predictions (one file per variant and seed) to ``benchmarks/results/dice/``, scores to
+``benchmarks/results/dice.json``, and a contact sheet of renders and translations to the documentation. No
+training starts after ``--minutes``. ``--arms`` selects variants. ``--minutes 0`` only scores existing results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 from rendering.sheet import write_contact_sheet
-from scoring_log import RESULTS, locate_real_dataset, log_scoring
+from scoring_log import FIGURES, RESULTS, locate_real_dataset, log_scoring
 
 from sim2cam import images
 from sim2cam.data.environment import collect_environment
@@ -150,7 +150,7 @@ def main(arguments: Arguments) -> None:
         name: read_dataset(arguments.work / name, with_rejected=is_published(name))
         for name in shown
     }
-    write_sheet(columns, RESULTS / "dice" / "translations.jpg")
+    write_sheet(columns, FIGURES / "ablation-translations.jpg")
     page = write_ablation_page(
         read_ablation(RESULTS / "dice.json"),
         arguments.work / PAGE_FILE,

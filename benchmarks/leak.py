@@ -2,7 +2,7 @@
 
     python benchmarks/leak.py [--frames N]
 
-Writes ``leak.json`` and ``leak.png`` to ``benchmarks/results`` after each point of the curve.
+Writes ``leak.json`` to ``benchmarks/results`` after each point of the curve.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tyro
-from rendering.memory import SIZES_PX, draw_curve, watch_memory
+from rendering.memory import SIZES_PX, watch_memory
 
 from sim2cam.data.channels import ChannelName
 from sim2cam.data.environment import collect_environment
@@ -50,7 +50,6 @@ def main(arguments: Arguments) -> None:
     for curve in watch_memory(recipe, arguments.frames):
         sizes = [f"{width}x{height}" for width, height in SIZES_PX]
         write_json(arguments.out / "leak.json", {"environment": facts, "sizes": sizes, **curve})
-        draw_curve(curve["memory_mb"], arguments.out / "leak.png")
         print(f"{curve['frames']} frames: {curve['end_mb']:.0f} MB", file=sys.stderr, flush=True)
 
 

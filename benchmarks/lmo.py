@@ -4,7 +4,7 @@
 
 Runs the public commands: ``render lmo``, ``train lmo --backgrounds``, two further trainings from these
 weights, ``tune`` on renders of their own, ``bench --poses`` without and with ``--refine``, and ``compare``
-of both. Renders of other recipes are background images (docs/decisions/0058-other-backdrops.md). Meshes
+of both. Renders of other recipes are background images (docs/decisions/0018-augmentation.md). Meshes
 and the 200 test photos, which select nothing, are read from ``$SIM2CAM_REAL/lmo``. Datasets and training
 runs go to ``--work`` and are resumed; existing weights, such as those of another machine, are kept. Writes
 ``benchmarks/results/lmo.json`` and the shipped weights.

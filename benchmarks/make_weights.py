@@ -4,8 +4,8 @@
 
 Uses the datasets of the variant "+ transfer" of ``benchmarks/dice.py`` in the same folder. Pseudo-labels
 of the style photos are added to the renders of a second training
-(``docs/decisions/0056-learning-from-own-labels.md``), and to frontal and oblique renders of a third
-(``docs/decisions/0079-dice-from-the-side.md``). The development photos select input scale and box
+(``docs/decisions/0019-adaptation-and-few-labels.md``), and to frontal and oblique renders of a third
+(``docs/decisions/0025-shipped-weights.md``). The development photos select input scale and box
 expansion and calibrate confidence and OOD detection. Their scores are stored in the card.
 """
 

@@ -5,8 +5,8 @@
 Renders scenes of the recipe ``dice`` with a pinhole camera. For direct light the table is black, because
 the rasterizer always adds light reflected by the table. The error of a pixel is the difference of mean
 radiance over the traced radiance, or over a tenth of the image mean if that is larger. Each image is
-traced in two halves; half their difference is the noise of the reference. Writes ``reference.json`` and
-``reference.jpg`` to ``benchmarks/results``. Each row of the sheet shows a scene rasterized and traced, in
+traced in two halves; half their difference is the noise of the reference. Writes ``reference.json`` to
+``benchmarks/results``, and a contact sheet to the documentation. Each row of the sheet shows a scene rasterized and traced, in
 direct light and with all bounces.
 """
 
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import tyro
 from numpy.typing import NDArray
+from scoring_log import FIGURES
 
 from sim2cam import images
 from sim2cam.data.environment import collect_environment
@@ -62,6 +63,8 @@ class Arguments:
     """Paths per pixel of each half."""
     out: Path = Path(__file__).parent / "results"
     """Folder of the results."""
+    figures: Path = FIGURES
+    """Folder of the contact sheet."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def main(arguments: Arguments) -> None:
     }
     write_json(arguments.out / "reference.json", facts | results)
     sheet = np.concatenate([make_sheet_row(scene) for scene in scenes[:SHOWN]])
-    write_bytes(arguments.out / "reference.jpg", images.encode_jpeg(sheet, QUALITY))
+    write_bytes(arguments.figures / "path-tracing.jpg", images.encode_jpeg(sheet, QUALITY))
     print(results)
 
 

@@ -9,7 +9,7 @@ dependencies of sim2cam. A missing one is reported with its pip command. To inst
     pip install "numpy<2" pyrender==0.1.45 pybullet mujoco "bpy==4.5.*"
     pip install --no-deps PyOpenGL==3.1.10    # pyrender pins 3.1.0, which MuJoCo cannot use
 
-Writes ``render.json`` and ``render/renderers.jpg`` to ``benchmarks/results``. CPU time is that of all
+Writes ``render.json`` to ``benchmarks/results``, and ``renderers.jpg`` to the documentation. CPU time is that of all
 threads of a process; Mesa, OpenCV and OpenMP get one thread. Needs an otherwise idle machine.
 """
 
@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from readme_tables import render_table
 from rendering.candidates import (
     RENDERERS,
     SIM2CAM,
@@ -43,13 +42,14 @@ from rendering.floor import measure_floor
 from rendering.sheet import write_contact_sheet
 from rendering.steps import measure_steps
 from rendering.tabletop import SIDE_PX, Tabletop, export_tabletop, make_tabletop
+from result_tables.speed import tabulate_renderers
+from scoring_log import FIGURES, RESULTS
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.renderer import get_renderer
 
-RESULTS = Path(__file__).parent / "results"
 RECIPE, FULL = (Path(__file__).with_name(f"{name}.toml") for name in ("render", "render-full"))
 TABLETOPS = {"ten": 10, "fifty": 50}
 POSES = 8
@@ -76,6 +76,8 @@ class Arguments:
     """End-to-end runs per number of workers."""
     out: Path = RESULTS
     """Folder of the results."""
+    figures: Path = FIGURES
+    """Folder of the contact sheet."""
 
 
 def main(arguments: Arguments) -> None:
@@ -98,7 +100,7 @@ def main(arguments: Arguments) -> None:
     }
     results["aims"] = list_aims(results)
     write_json(arguments.out / "render.json", results)
-    print(render_table(results))
+    print(tabulate_renderers(results))
 
 
 def compare(arguments: Arguments) -> list[dict[str, Any]]:
@@ -111,7 +113,7 @@ def compare(arguments: Arguments) -> list[dict[str, Any]]:
             export_tabletop(tabletop, tabletop_folder)
             comparisons.append(_compare_renderers(arguments, tabletop, tabletop_folder))
             if len(comparisons) == 1:
-                write_sheet(tabletop_folder, comparisons[0]["renderers"], arguments.out / "render")
+                write_sheet(tabletop_folder, comparisons[0]["renderers"], arguments.figures)
     return comparisons
 
 
@@ -172,25 +174,25 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
     two = end_to_end["workers"]["2"]["images_per_s"]["value"]
     full = end_to_end["full"]["images_per_s"]["value"]
     rows = [
-        (f"all channels, one hard light, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
+        (f"all channels, hard shadows, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
         (
-            f"all channels, one hard light, 4 samples, {objects}, CPU-ms",
+            f"all channels, hard shadows, 4 samples per pixel, {objects}, CPU-ms",
             "at most 180",
             f"{smooth:.0f}",
         ),
         (
-            "pyrender's RGB and depth over all our channels",
+            "time of pyrender for RGB and depth / of sim2cam for all channels, hard shadows",
             "at least 4",
             _format_ratio(pyrender, plain),
         ),
         (
-            "Cycles over all our channels; with 4 samples",
+            "time of Cycles / of sim2cam, hard shadows; with 4 samples per pixel",
             "at least 100",
             f"{_format_ratio(cycles, plain)}; {_format_ratio(cycles, smooth)}",
         ),
-        ("detection set, images a second, 2 workers", "at least 8", f"{two:.1f}"),
-        ("all channels, images a second, 2 workers", "at least 2.5", f"{full:.1f}"),
-        ("2 workers over 1", "at least 1.9", f"{end_to_end['scaling']:.2f}"),
+        ("detection channels, images per second, 2 workers", "at least 8", f"{two:.1f}"),
+        ("all channels, images per second, 2 workers", "at least 2.5", f"{full:.1f}"),
+        ("speedup with 2 workers", "at least 1.9", f"{end_to_end['scaling']:.2f}"),
     ]
     return [dict(zip(("what", "aim", "measured"), row, strict=True)) for row in rows]
 

@@ -12,6 +12,8 @@ from sim2cam.data.data_folder import DATA_FOLDER_VARIABLE, locate_data_folder
 from sim2cam.data.public.catalogue import PUBLIC_DATASETS
 
 RESULTS = Path(__file__).parent / "results"
+FIGURES = Path(__file__).parents[1] / "docs" / "results" / "figures"
+"""Folder of the images that the documentation shows."""
 DIGITS = 6
 """Significant digits of numbers in the results, below the precision of any estimate."""
 _HEADLINES = ("protocol", "ap", "ap50", "agnostic_ap50", "images", "objects")

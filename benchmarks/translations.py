@@ -27,7 +27,7 @@ import numpy as np
 import tyro
 from dice import write_sheet
 from numpy.typing import NDArray
-from scoring_log import RESULTS, locate_real_dataset
+from scoring_log import FIGURES, RESULTS, locate_real_dataset
 
 from sim2cam.adapt.store import TRANSFER_TYPES
 from sim2cam.data.environment import collect_environment
@@ -39,7 +39,7 @@ from sim2cam.images import read_rgb
 from sim2cam.learn.device import use_threads
 from sim2cam.metrics.image_statistics import compute_image_statistics
 from sim2cam.metrics.two_sample import MIN_IMAGES, fit_feature_scaler, measure_domain_gap
-from sim2cam.models.shipped import resolve_weights
+from sim2cam.models.shipped_weights import resolve_weights
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.translation import Certification, apply_transfer, fit_parameter_free_transfer
 from sim2cam.seeds import derive_rng
@@ -99,7 +99,7 @@ def main(arguments: Arguments) -> None:
         print(rows[-1], flush=True)
         if rows[-1]["kept"]:
             columns[run.name] = read_dataset(out)
-    write_sheet(columns, RESULTS / "translations.jpg")
+    write_sheet(columns, FIGURES / "translations.jpg")
 
 
 def measure(

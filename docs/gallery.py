@@ -1,20 +1,19 @@
-"""Contact sheets of 16 samples of each shipped recipe, and the page that shows them.
+"""Contact sheets of 16 samples of each shipped recipe, and the page of the documentation that shows them.
 
     python docs/gallery.py [RECIPE ...]
 
-Writes ``docs/gallery/RECIPE.jpg`` for these or all recipes, and ``docs/gallery/README.md``. Sheets that
-are identical to another one are omitted.
+Writes ``docs/gallery/RECIPE.jpg`` for these or all recipes. Sheets that are identical to another one are
+omitted.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
-
-import cv2
-import numpy as np
 
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg
@@ -24,48 +23,49 @@ from sim2cam.report.sheet import build_sample_sheet
 
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
-WIDTH_PX = 1120
+RENDER_PX, TILE_PX = 400, 280
 MAX_BYTES = 72_000
 QUALITIES = range(88, 20, -6)
-PAGE = """# What the shipped recipes make
+HEAD = """# Gallery
 
-The first 16 samples of each with seed 0, small, with their boxes and categories: what `sim2cam render
-RECIPE --preview` shows. `make gallery` draws this page.
+Samples of each shipped recipe with seed 0, small, with their boxes and categories.
+`sim2cam render RECIPE --preview` makes such a sheet. Sheets that equal another one are omitted.
 """
 
 
 def main(names: list[str]) -> None:
-    """Write the contact sheets of these recipes, and the page of all sheets."""
-    shipped = sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml"))
-    for name in names or shipped:
+    """Write the contact sheets of these recipes."""
+    for name in names or sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml")):
         sheet, file = make_sheet(name), FOLDER / f"{name}.jpg"
         file.unlink(missing_ok=True)
         duplicates = [other for other in FOLDER.glob("*.jpg") if other.read_bytes() == sheet]
         if not duplicates:
             write_bytes(file, sheet)
         print(f"{name}: {min(duplicates, default=file)}", flush=True)
-    write_page(shipped)
 
 
-def write_page(shipped: list[str]) -> None:
-    """Write the page of all recipes that have a contact sheet."""
-    parts = [PAGE]
-    for name in shipped:
-        if (FOLDER / f"{name}.jpg").is_file():
-            parts.append(
-                f"## {name}\n\n{_read_description(RECIPES_FOLDER / f'{name}.toml')}\n\n![{name}]({name}.jpg)\n"
-            )
-    write_bytes(FOLDER / "README.md", "\n".join(parts).encode())
+def build_page() -> str:
+    """Return the page of all recipes that have a contact sheet, with their files, as Markdown."""
+    parts = [HEAD]
+    for image in sorted(FOLDER.glob("*.jpg")):
+        name, recipe = image.stem, RECIPES_FOLDER / f"{image.stem}.toml"
+        indented = textwrap.indent(recipe.read_text(encoding="utf-8"), "    ")
+        parts.append(
+            f"## {name}\n\n{_read_description(recipe)}\n\n![Samples of {name}]({image.name})\n\n"
+            f"```sh\nsim2cam render {name} --preview\n```\n\n"
+            f'??? example "Recipe `{name}`"\n\n    ```toml\n{indented}    ```\n'
+        )
+    return "\n".join(parts)
 
 
 def make_sheet(name: str) -> bytes:
     """Return the contact sheet of a recipe as JPEG with the highest quality within the size limit."""
     with tempfile.TemporaryDirectory() as folder:
-        sheet = build_sample_sheet(render_preview(load_recipe(name), Path(folder, name), seed=SEED))
-    height = round(sheet.shape[0] * WIDTH_PX / sheet.shape[1])
-    small = cv2.resize(sheet, (WIDTH_PX, height), interpolation=cv2.INTER_AREA)
-    rgb = np.asarray(small, np.uint8)
-    encodings = (encode_jpeg(rgb, quality) for quality in QUALITIES)
+        samples = render_preview(
+            load_recipe(name), Path(folder, name), seed=SEED, size_px=RENDER_PX, max_cpu_s=math.inf
+        )
+        sheet = build_sample_sheet(samples, tile_px=TILE_PX)
+    encodings = (encode_jpeg(sheet, quality) for quality in QUALITIES)
     return next(data for data in encodings if len(data) <= MAX_BYTES)
 
 

@@ -8,10 +8,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, ThinPrism
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.randomize.bodies import compute_position
+from sim2cam.randomize.distributions import LogUniform, Normal, Uniform
+from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.sampling import FactorValues
 from sim2cam.scene.camera import Camera, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, AnyDepthCamera
@@ -31,15 +34,21 @@ Part = TypeVar("Part")
 
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
+_FOLD_MARGIN = 0.05  # of the width: next to a fold, the image is stretched without limit
+_DISTORTION_STEPS = 20
 
 
 def make_camera(
-    factors: FactorValues, view: int, width: int, height: int, length_m: float
+    factors: FactorValues, domain: Domain, view: int, width: int, height: int, length_m: float
 ) -> Camera:
     """Return one camera of a scene.
 
+    Distortion that is sampled from ranges is reduced if it folds back within the image. Constant and
+    calibrated lenses stay as they are.
+
     Args:
         factors: sampled values.
+        domain: distributions of the values.
         view: number of the camera.
         width, height: image size in pixels.
         length_m: longest side of the object of median size.
@@ -61,11 +70,14 @@ def make_camera(
         z + distance * math.cos(tilt),
     )
     pose = Pose.look_at(eye, (x, y, z), factors.get_float(f"{path}/roll_rad"))
+    lens = _make_lens(factors, view, focal_px, width, height)
+    if _has_range(domain, "fisheye" if isinstance(lens, KannalaBrandt) else "lens"):
+        lens = _limit_distortion(lens, width, height)
     return Camera(
         pose=pose,
         width=width,
         height=height,
-        lens=_make_lens(factors, view, focal_px, width, height),
+        lens=lens,
         sensor=_make_sensor(factors, view),
         shutter=_make_part(factors, f"shutter/{view}", Shutter),
         twist=_make_twist(factors, view, pose),
@@ -156,6 +168,45 @@ def _make_lens(factors: FactorValues, view: int, focal_px: float, width: int, he
     if any(f"{path}/{name}" in factors.values for name in _DISTORTION_COEFFICIENTS[5:8]):
         return Rational(*focal, *center, *distortion[:8])
     return BrownConrady(*focal, *center, *distortion[:5])
+
+
+def _has_range(domain: Domain, group: str) -> bool:
+    """Return whether a distortion coefficient is sampled from a range."""
+    return any(
+        isinstance(distribution, Normal | Uniform | LogUniform)
+        for name, distribution in domain.groups[group].items()
+        if name in _DISTORTION_COEFFICIENTS
+    )
+
+
+def _limit_distortion(lens: Lens, width: int, height: int) -> Lens:
+    """Reduce the distortion of a lens that folds back within the image.
+
+    All coefficients are multiplied by the largest multiple of 1 / ``_DISTORTION_STEPS`` with which the
+    lens covers the image and a margin. A lens that covers the image is returned unchanged, and so is
+    one that does not cover it without distortion.
+    """
+    if _covers_image(lens, width, height):
+        return lens
+    names = [name for name in _DISTORTION_COEFFICIENTS if hasattr(lens, name)]
+    for step in reversed(range(_DISTORTION_STEPS)):
+        scaled = {name: getattr(lens, name) * step / _DISTORTION_STEPS for name in names}
+        limited = replace(lens, **scaled)
+        if _covers_image(limited, width, height, _FOLD_MARGIN * width):
+            return limited
+    return lens
+
+
+def _covers_image(lens: Lens, width: int, height: int, margin_px: float = 0.0) -> bool:
+    """Return whether a lens can unproject the corners of an image with a margin."""
+    left, right, bottom = -margin_px, width - 1 + margin_px, height - 1 + margin_px
+    try:
+        lens.unproject(
+            np.array([[left, left], [right, left], [left, bottom], [right, bottom]], np.float64)
+        )
+    except LensError:
+        return False
+    return True
 
 
 _DISTORTION_COEFFICIENTS = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4")

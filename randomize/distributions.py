@@ -64,7 +64,11 @@ class DistributionBase:
 
 @dataclass(frozen=True)
 class Constant(DistributionBase):
-    """Single value."""
+    """Single value.
+
+    Attributes:
+        value: The value; recipes may write it without a table.
+    """
 
     value: Value
     kind: Literal["constant"] = "constant"
@@ -80,7 +84,11 @@ class Constant(DistributionBase):
 
 @dataclass(frozen=True)
 class Uniform(DistributionBase):
-    """Uniform distribution in [low, high)."""
+    """Uniform distribution in [low, high).
+
+    Attributes:
+        low, high: Ends of the range.
+    """
 
     low: float
     high: float
@@ -100,7 +108,11 @@ class Uniform(DistributionBase):
 
 @dataclass(frozen=True)
 class LogUniform(DistributionBase):
-    """Distribution with a uniform logarithm in [low, high), where 0 < low <= high."""
+    """Distribution with a uniform logarithm in [low, high), where 0 < low <= high.
+
+    Attributes:
+        low, high: Ends of the range.
+    """
 
     low: float
     high: float
@@ -123,7 +135,12 @@ class LogUniform(DistributionBase):
 
 @dataclass(frozen=True)
 class Normal(DistributionBase):
-    """Normal distribution truncated to [low, high]."""
+    """Normal distribution truncated to [low, high].
+
+    Attributes:
+        mean, std: Mean and standard deviation before truncation.
+        low, high: Ends of the range.
+    """
 
     mean: float
     std: float
@@ -152,7 +169,11 @@ class Normal(DistributionBase):
 
 @dataclass(frozen=True)
 class Curve(DistributionBase):
-    """Piecewise linear density through points of value and weight."""
+    """Piecewise linear density through points of value and weight.
+
+    Attributes:
+        points: Value and weight of each point; values rise.
+    """
 
     points: tuple[tuple[float, float], ...]
     kind: Literal["curve"] = "curve"
@@ -196,7 +217,11 @@ class Curve(DistributionBase):
 
 @dataclass(frozen=True)
 class Integers(DistributionBase):
-    """Discrete uniform distribution over the integers in [low, high]."""
+    """Discrete uniform distribution over the integers in [low, high].
+
+    Attributes:
+        low, high: Smallest and largest integer.
+    """
 
     low: int
     high: int
@@ -216,7 +241,12 @@ class Integers(DistributionBase):
 
 @dataclass(frozen=True)
 class Choice(DistributionBase):
-    """Categorical distribution; without weights all options are equally likely."""
+    """Categorical distribution; without weights all options are equally likely.
+
+    Attributes:
+        options: Numbers, texts or booleans.
+        weights: Relative probability of each option.
+    """
 
     options: tuple[Value, ...]
     weights: tuple[float, ...] = ()
@@ -248,7 +278,11 @@ class Choice(DistributionBase):
 
 @dataclass(frozen=True)
 class Sum(DistributionBase):
-    """Sum of independent distributions."""
+    """Sum of independent distributions.
+
+    Attributes:
+        of: The summands.
+    """
 
     of: tuple[Distribution, ...]
     kind: Literal["sum"] = "sum"
@@ -265,7 +299,11 @@ class Sum(DistributionBase):
 
 @dataclass(frozen=True)
 class Product(DistributionBase):
-    """Product of independent distributions."""
+    """Product of independent distributions.
+
+    Attributes:
+        of: The factors of the product.
+    """
 
     of: tuple[Distribution, ...]
     kind: Literal["product"] = "product"
@@ -290,7 +328,12 @@ class Product(DistributionBase):
 
 @dataclass(frozen=True)
 class Power(DistributionBase):
-    """Distribution raised to a fixed exponent."""
+    """Distribution raised to a fixed exponent.
+
+    Attributes:
+        of: Distribution of the base.
+        exponent: Exponent.
+    """
 
     of: Distribution
     exponent: float
@@ -319,7 +362,12 @@ class Power(DistributionBase):
 
 @dataclass(frozen=True)
 class Clip(DistributionBase):
-    """Distribution clamped to [low, high]."""
+    """Distribution clamped to [low, high].
+
+    Attributes:
+        of: Distribution that is clamped.
+        low, high: Ends of the range.
+    """
 
     of: Distribution
     low: float
@@ -347,7 +395,11 @@ class Clip(DistributionBase):
 
 @dataclass(frozen=True)
 class Rounded(DistributionBase):
-    """Distribution rounded to the nearest integer, half to even."""
+    """Distribution rounded to the nearest integer, half to even.
+
+    Attributes:
+        of: Distribution that is rounded.
+    """
 
     of: Distribution
     kind: Literal["rounded"] = "rounded"
@@ -385,7 +437,11 @@ class Same(DistributionBase):
 
 @dataclass(frozen=True)
 class Shared(DistributionBase):
-    """One sample for all instances of a group, such as one exposure for all cameras."""
+    """One sample for all instances of a group, such as one exposure for all cameras.
+
+    Attributes:
+        of: Distribution of the sample.
+    """
 
     of: Distribution
     kind: Literal["shared"] = "shared"
@@ -460,7 +516,11 @@ class Given(DistributionBase):
 
 @dataclass(frozen=True)
 class Each(DistributionBase):
-    """One distribution per instance of a group; the last one applies to all further instances."""
+    """One distribution per instance of a group; the last one applies to all further instances.
+
+    Attributes:
+        of: Distribution of each instance.
+    """
 
     of: tuple[Distribution, ...]
     kind: Literal["each"] = "each"
@@ -484,6 +544,10 @@ class Column(DistributionBase):
 
     All columns of a table, in any factors, use the same row: one per scene, or one per instance of
     a group with several instances.
+
+    Attributes:
+        table: Name of the table.
+        values: Value in each row.
     """
 
     table: str
@@ -534,6 +598,9 @@ class Schedule(DistributionBase):
 
     Numbers are interpolated linearly between samples of both distributions from the same random
     state. Strings switch with linearly increasing probability.
+
+    Attributes:
+        over: Scene index and distribution of each point; indices rise.
     """
 
     over: tuple[tuple[int, Distribution], ...]

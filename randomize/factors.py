@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from sim2cam.objects.kind import Coordinate, TumblingFactors
 from sim2cam.scene.camera import Shutter
-from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES
+from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, StructuredLight
 from sim2cam.scene.lens_effects import Dirt, Droplets, FieldBlur, Glare, LateralColor
 from sim2cam.scene.material import TextureFamily
 from sim2cam.scene.package_label import PackageLabelFactors
@@ -105,11 +105,24 @@ class SurfaceFactors:
 
     Attributes:
         family: Kind of pattern.
-        scale_m, contrast, sharpness, seed: See ``scene.material.Texture``.
-        roughness, specular, metallic, emission, relief: See ``scene.material.Material``.
+        hue, saturation, value: First colour; hues repeat after 1.
+        second_hue, second_saturation, second_value: Second colour.
+        scale_m: Size of the largest feature of the pattern.
+        contrast: 0 for the first colour alone, 1 for the full range to the second.
+        sharpness: 0 for soft transitions, 1 for hard edges.
+        seed: Seed of the pattern and of the wear.
+        roughness: 0.05 (mirror-like) to 1 (matt).
+        specular: Reflectance at normal incidence, 0.02 to 0.08 for dielectrics.
+        metallic: 0 for dielectrics, 1 for metals, whose colour tints the reflection.
+        emission: Emitted radiance over the colour. It does not light other bodies.
+        relief: Height of the pattern over its scale.
         material: A family of ``material_families``, whose distributions replace the others of this group, or ``own``
             to keep them.
-        dust, scratches, stains, fingerprints, edges: See ``scene.material.Wear``.
+        dust: Uneven matt grey film.
+        scratches: Fine bright lines, mostly in one direction.
+        stains: Darker and smoother patches.
+        fingerprints: Greasy prints, visible on glossy surfaces.
+        edges: Pale and matt edges; for dice, boards, cards, tins, cartons and sheets.
         picture: Name of an image in the recipe's ``[pictures]``, which replaces colours and pattern, or ``none``.
         picture_m: Width of images that do not define one. On tables, an image wider than 0.5 m is centred and
             continued by its mirror images.
@@ -166,7 +179,9 @@ class FixtureFactors:
         x_m, y_m, z_m: Position of its origin relative to the centre of the table.
         yaw_rad: Rotation about the vertical.
         labelled: Whether it is a labelled target.
-        friction_share, asset, joints: As in ``FileObjectFactors``.
+        friction_share: Position within the range that the asset defines.
+        asset: Name of the asset, as listed by ``sim2cam assets``; by default all with equal probability.
+        joints: Position of each joint, by name, from its lower (0) to its upper limit (1); by default uniform.
     """
 
     x_m: Coordinate
@@ -290,6 +305,8 @@ class DecalFactors:
         wear: Fraction that has come off, starting at the edges.
         seed: Seed of the wear and of random text.
         backed: Whether letters have a background, as on stickers.
+        letter_hue, letter_saturation, letter_value: Colour of the letters.
+        ground_hue, ground_saturation, ground_value: Colour of the background.
         text: Text; by default random characters.
         length: Number of random characters.
         picture: Name of an image in the recipe's ``[pictures]``, which replaces the text, or ``none``.
@@ -347,7 +364,8 @@ class LightFactors:
         near_count: Number of near lights.
         temperature_k: Black-body temperature of the sky, which replaces its warmth.
         white_k: Colour temperature that the camera renders as white.
-        flicker_hz, flicker_phase_rad: See ``scene.light.Flicker``; at 0 Hz there is no flicker.
+        flicker_hz: Flicker frequency of the lights, twice that of the mains; 0 for none.
+        flicker_phase_rad: Phase of the flicker at the middle of the exposure of the image centre.
     """
 
     lamp_count: FewCount
@@ -394,7 +412,8 @@ class NearLightFactors:
         size_m: Diameter of a point or spot light, side of a square area light.
         cone_rad: Half angle of a spot; full intensity up to 0.8 of it.
         warmth: -1 (blue) to 1 (orange).
-        temperature_k, flicker: As in ``LampFactors``.
+        temperature_k: Black-body temperature, which replaces its warmth.
+        flicker: Depth of the flicker.
     """
 
     kind: Literal["point", "spot", "area"]
@@ -481,8 +500,8 @@ class ViewFactors:
         azimuth_rad, roll_rad: Direction from which it looks; rotation of the image.
         aim_radius, aim_angle_rad: Look-at point, polar; radius over ``layout.region_m``.
         die_px: Side of a 16 mm die in the centre of an image 640 pixels wide; sets the distance.
-        object_px: The same for the longest side of the object of median size. Exactly one of ``die_px`` and
-            ``object_px`` is required.
+        object_px: Longest side of the object of median size in the centre of such an image, instead of
+            ``die_px``. Exactly one of the two is required.
         aim_height_m: Height of the look-at point above the table.
     """
 
@@ -501,9 +520,14 @@ class ViewFactors:
 class LensFactors:
     """OpenCV distortion coefficients, and principal point offset over the image width.
 
-    ``k4`` to ``k6`` select the rational model, ``s1`` to ``s4`` the thin prism model.
+    ``k4`` to ``k6`` select the rational model, ``s1`` to ``s4`` the thin prism model. Distortion from
+    ranges is reduced where it would fold back within the image.
 
     Attributes:
+        k1, k2, k3: Radial coefficients.
+        p1, p2: Tangential coefficients.
+        k4, k5, k6: Radial coefficients of the denominator.
+        s1, s2, s3, s4: Thin prism coefficients.
         shift_x, shift_y: Principal point offset.
         aspect: Vertical focal length over the horizontal one.
     """
@@ -527,7 +551,13 @@ class LensFactors:
 
 @dataclass(frozen=True)
 class FisheyeFactors:
-    """Kannala-Brandt coefficients; with them ``lens`` sets only the principal point."""
+    """Kannala-Brandt coefficients; with them ``lens`` sets only the principal point.
+
+    Distortion from ranges is reduced where it would fold back within the image.
+
+    Attributes:
+        k1, k2, k3, k4: Coefficients of the third, fifth, seventh and ninth power of the angle to the axis.
+    """
 
     k1: float
     k2: float
@@ -550,7 +580,11 @@ class DefocusFactors:
 
 @dataclass(frozen=True)
 class StereoFactors:
-    """Second camera to the right of the first; see ``scene.camera.Camera``."""
+    """Second camera to the right of the first.
+
+    Attributes:
+        baseline_m: Distance of both cameras.
+    """
 
     baseline_m: Annotated[float, Between(0.001, 10)]
 
@@ -582,7 +616,12 @@ def _merge_depth_cameras() -> dict[str, Parameter]:
     for camera_type in DEPTH_CAMERA_TYPES.values():
         merged = {**list_parameters(camera_type), **merged}
     required = {
-        "kind": Parameter("kind", "text", choices=tuple(DEPTH_CAMERA_TYPES)),
+        "kind": Parameter(
+            "kind",
+            "text",
+            choices=tuple(DEPTH_CAMERA_TYPES),
+            documentation="Measuring principle, which determines the other factors.",
+        ),
         "noise_seed": replace(merged["noise_seed"], is_required=True),
     }
     return {**required, **_omit(merged, (*required, *_MATCHING_PARAMETERS))}
@@ -592,53 +631,61 @@ _MATCHING_PARAMETERS = ("window_px", "uniqueness_percent", "left_right_px")
 """Parameters of stereo matching that are not randomized."""
 _EXPOSURE_PARAMETERS = ("exposure_ev", "red_gain", "blue_gain")
 
-_SURFACE = list_parameters(SurfaceFactors)
 _SENSOR = list_parameters(Sensor)
 
+GROUP_TYPES: Mapping[str, type] = {
+    "layout": LayoutFactors,
+    "table": SurfaceFactors,
+    "mat": SurfaceFactors,
+    "wall": SurfaceFactors,
+    "light": LightFactors,
+    "lamp": LampFactors,
+    "distractor": DistractorFactors,
+    "distractor_surface": SurfaceFactors,
+    "view": ViewFactors,
+    "lens": LensFactors,
+    "exposure": Sensor,
+    "sensor": Sensor,
+    "object": FileObjectFactors,
+    "object_surface": SurfaceFactors,
+    "fixture": FixtureFactors,
+    "fixture_surface": SurfaceFactors,
+    "cable": CableFactors,
+    "cable_surface": SurfaceFactors,
+    "paper": PaperFactors,
+    "paper_label": PackageLabelFactors,
+    "paper_surface": SurfaceFactors,
+    "hand": HandFactors,
+    "hand_surface": SurfaceFactors,
+    "decal": DecalFactors,
+    "backdrop": BackgroundImageFactors,
+    "near_light": NearLightFactors,
+    "sky": SkyFactors,
+    "window": WindowFactors,
+    "haze": HazeFactors,
+    "fisheye": FisheyeFactors,
+    "shutter": Shutter,
+    "motion": MotionFactors,
+    "stereo": StereoFactors,
+    "depth_camera": StructuredLight,
+    "mosaic": Mosaic,
+    "processing": Processing,
+    "automatics": Automatics,
+    "defocus": DefocusFactors,
+    "lateral_color": LateralColor,
+    "field_blur": FieldBlur,
+    "glare": Glare,
+    "dirt": Dirt,
+    "droplets": Droplets,
+}
+"""Class that declares the factors of each group; those of ``exposure`` are a part of ``Sensor``, and those of
+``depth_camera`` are of several classes."""
+
 SCENE_GROUPS: Mapping[str, Mapping[str, Parameter]] = {
-    "layout": list_parameters(LayoutFactors),
-    "table": _SURFACE,
-    "mat": _SURFACE,
-    "wall": _SURFACE,
-    "light": list_parameters(LightFactors),
-    "lamp": list_parameters(LampFactors),
-    "distractor": list_parameters(DistractorFactors),
-    "distractor_surface": _SURFACE,
-    "view": list_parameters(ViewFactors),
-    "lens": list_parameters(LensFactors),
+    **{name: list_parameters(owner) for name, owner in GROUP_TYPES.items()},
     "exposure": {name: _SENSOR[name] for name in _EXPOSURE_PARAMETERS},
     "sensor": _omit(_SENSOR, _EXPOSURE_PARAMETERS),
-    "object": list_parameters(FileObjectFactors),
-    "object_surface": _SURFACE,
-    "fixture": list_parameters(FixtureFactors),
-    "fixture_surface": _SURFACE,
-    "cable": list_parameters(CableFactors),
-    "cable_surface": _SURFACE,
-    "paper": list_parameters(PaperFactors),
-    "paper_label": list_parameters(PackageLabelFactors),
-    "paper_surface": _SURFACE,
-    "hand": list_parameters(HandFactors),
-    "hand_surface": _SURFACE,
-    "decal": list_parameters(DecalFactors),
-    "backdrop": list_parameters(BackgroundImageFactors),
-    "near_light": list_parameters(NearLightFactors),
-    "sky": list_parameters(SkyFactors),
-    "window": list_parameters(WindowFactors),
-    "haze": list_parameters(HazeFactors),
-    "fisheye": list_parameters(FisheyeFactors),
-    "shutter": list_parameters(Shutter),
-    "motion": list_parameters(MotionFactors),
-    "stereo": list_parameters(StereoFactors),
     "depth_camera": _merge_depth_cameras(),
-    "mosaic": list_parameters(Mosaic),
-    "processing": list_parameters(Processing),
-    "automatics": list_parameters(Automatics),
-    "defocus": list_parameters(DefocusFactors),
-    "lateral_color": list_parameters(LateralColor),
-    "field_blur": list_parameters(FieldBlur),
-    "glare": list_parameters(Glare),
-    "dirt": list_parameters(Dirt),
-    "droplets": list_parameters(Droplets),
 }
 """Factors of each group besides those of object kinds."""
 
@@ -666,4 +713,4 @@ REPEATED_GROUPS: Mapping[str, tuple[str, ...]] = {
     "light/near_count": ("near_light",),
 }
 """Groups sampled once per instance, by the factor with their number of instances."""
-SURFACE_PARAMETERS = _SURFACE
+SURFACE_PARAMETERS = list_parameters(SurfaceFactors)

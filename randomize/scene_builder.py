@@ -63,7 +63,7 @@ def build_scene(
     lengths = [target.length_m for target in placeables.targets or placeables.fixtures]
     length = float(np.median(lengths))
     cameras = tuple(
-        make_camera(factors, view, width, height, length) for view in range(factors.views)
+        make_camera(factors, domain, view, width, height, length) for view in range(factors.views)
     )
     return Scene(add_decals(bodies, factors), make_environment(factors, skies), cameras)
 

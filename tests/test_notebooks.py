@@ -1,41 +1,79 @@
-"""Every notebook runs from top to bottom and is stored without outputs."""
+"""Notebooks run from top to bottom at a small size, and are stored with clean, current outputs."""
 
+import ast
+import base64
 import json
-import re
+import runpy
 from pathlib import Path
 
 import nbformat
 import pytest
 import trimesh
-from nbclient import NotebookClient
 
 from sim2cam.cli import main
 
-FOLDER = Path(__file__).parents[1] / "notebooks"
-PARTS = {"style": (0, 12), "dev": (12, 16), "train": (0, 16), "test": (16, 24)}
-"""Of images, some of which have two uses."""
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+ROOT = Path(__file__).parents[1]
+store = runpy.run_path(str(ROOT / "docs" / "notebooks.py"))
+FOLDER, PARAMETERS = store["FOLDER"], store["PARAMETERS"]
+NOTEBOOKS = {path.stem: path for path in sorted(FOLDER.glob("*.ipynb"))}
+
+SMALL = {
+    "first_dataset": "SIZE, COUNT = 96, 8",
+    "own_meshes": "SIZE, COUNT, STEPS = 128, 12, 6",
+    "own_photos": "COUNT, STEPS = 12, 6",
+    "calibrate_camera": "WIDTH, HEIGHT, COUNT = 320, 240, 8",
+    "translator": "SIZE, COUNT, STEPS = 128, 8, 4",
+    "poses": "SIZE, COUNT, STEPS = 128, 12, 4",
+    "object_kind": "SIZE, COUNT = 128, 4",
+    "few_labels": "TEST, LABELLED, PSEUDO, STEPS, STUDY_STEPS = 4, 6, 3, 3, 2",
+}
+"""Assignments that make each notebook small."""
+
+QUICK = ("first_dataset",)
+PUBLIC = {"sim2cam", "sim2cam.commands"}
+KIND_INTERFACE = {
+    "sim2cam.objects.kind",
+    "sim2cam.objects.solid",
+    "sim2cam.scene.parameters",
+    "sim2cam.scene.symmetry",
+    "sim2cam.surfaces.lathe",
+    "sim2cam.surfaces.mesh",
+}
+"""Modules that a new object kind needs besides."""
+
+MAX_FIGURE_BYTES, MAX_NOTEBOOK_BYTES, MAX_TOTAL_BYTES = 60 << 10, 250 << 10, 1200 << 10
+SPLITS = {"style": (0, 12), "dev": (12, 16), "train": (0, 16), "test": (16, 24)}
+"""First and last image of each split; some images are in two."""
 
 
-def run(notebook, place):
-    """Runs a notebook in a folder; returns how many pictures it shows, and what it prints."""
-    resources = {"metadata": {"path": str(place)}}
-    NotebookClient(notebook, timeout=300, resources=resources).execute()
+def read(name):
+    return nbformat.read(NOTEBOOKS[name], as_version=4)
+
+
+def run(notebook, name, folder):
+    """Run a notebook at its small size in a folder; return the number of its images and its text."""
+    store["set_parameters"](notebook, SMALL[name])
+    store["run"](notebook, folder)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    pictures = sum("image/png" in output.get("data", {}) for output in outputs)
-    return pictures, "".join(o["text"] for o in outputs if o.get("name") == "stdout")
+    images = sum("image/png" in output.get("data", {}) for output in outputs)
+    return images, "".join(o["text"] for o in outputs if o.get("name") == "stdout")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "least"), [("first_light", 6), ("own_photos", 4)])
-def test_a_notebook_runs(name, least, tmp_path):
-    pictures, _ = run(nbformat.read(FOLDER / f"{name}.ipynb", as_version=4), tmp_path)
-    assert pictures >= least
+def test_all_notebooks_are_listed():
+    assert SMALL.keys() == NOTEBOOKS.keys()
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SMALL]
+)
+def test_notebook_runs(name, tmp_path):
+    images, _ = run(read(name), name, tmp_path)
+    assert images >= 4
 
 
 @pytest.fixture
 def mugs_and_bricks(tmp_path):
-    """A folder of meshes, and a COCO file of pictures of them in which mugs are called cups."""
+    """A folder of meshes, and a COCO file of images of them in which mugs are called cups."""
     meshes = tmp_path / "meshes"
     shapes = {
         "mug": trimesh.creation.annulus(20, 25, 60),
@@ -56,31 +94,79 @@ def mugs_and_bricks(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("parts", "learned"), [(None, 12), (PARTS, 16)])
-def test_photos_of_ones_own_objects_take_the_place_of_dice(
-    mugs_and_bricks, write_parts, tmp_path, parts, learned
-):
+@pytest.mark.parametrize(("splits", "train_count"), [(None, 12), (SPLITS, 16)])
+def test_own_objects_can_replace_dice(mugs_and_bricks, write_parts, tmp_path, splits, train_count):
     meshes, labels = mugs_and_bricks
-    if parts:
+    if splits:
         tables = json.loads(labels.read_text())
         labels.unlink()
         labels = labels.parent
-        write_parts(tables, labels, parts)
-    notebook = nbformat.read(FOLDER / "own_photos.ipynb", as_version=4)
+        write_parts(tables, labels, splits)
+    notebook = read("own_photos")
     (yours,) = (c for c in notebook.cells if "yours" in c.metadata.get("tags", ()))
     for name in ("CAPTURES", "MESHES", "RENAMED"):
         assert f"{name} = " in yours.source
     yours.source = f'CAPTURES = Path(r"{labels}")\nMESHES = r"{meshes}"\nRENAMED = {{"cup": "mug"}}'
-    pictures, said = run(notebook, tmp_path)
-    assert pictures >= 4
-    assert "categories: brick mug" in said
-    assert f"real only ({learned} labelled photos)" in said
+    images, text = run(notebook, "own_photos", tmp_path)
+    assert images >= 4
+    assert "categories: brick mug" in text
+    assert f"real only ({train_count} labelled photos)" in text
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_a_notebook_uses_the_public_api_and_is_stored_without_outputs(path):
-    cells = nbformat.read(path, as_version=4).cells
-    assert not any(cell.get("outputs") for cell in cells)
-    imports = re.findall(r"^.*\bsim2cam\b.*$", "\n".join(c.source for c in cells), re.MULTILINE)
-    imports = {line for line in imports if "import" in line}
-    assert imports <= {"import sim2cam", "from sim2cam import commands"}
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook_imports_public_modules_only(name):
+    code = "\n".join(cell.source for cell in read(name).cells if cell.cell_type == "code")
+    imported = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            imported |= names if node.module == "sim2cam" else {node.module}
+    own = {module for module in imported if module.split(".")[0] == "sim2cam"}
+    assert own <= PUBLIC | (KIND_INTERFACE if name == "object_kind" else set())
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_stored_outputs_are_complete_and_clean(name):
+    notebook, text = read(name), NOTEBOOKS[name].read_text()
+    assert notebook.metadata == {"kernelspec": store["KERNEL"]}
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert sum(bool(image_bytes(output)) for output in outputs) >= 3
+    assert {output.output_type for output in outputs} <= {"stream", "execute_result", "display_data"}
+    assert not any(output.get("name") == "stderr" for output in outputs)
+    assert not any(cell.metadata.keys() - {"tags"} for cell in notebook.cells)
+    assert not [word for word in ("/tmp/", "/work/", "/root", "/home/") if word in text]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_stored_notebooks_are_small(name):
+    assert NOTEBOOKS[name].stat().st_size <= MAX_NOTEBOOK_BYTES
+    for cell in read(name).cells:
+        for output in cell.get("outputs", []):
+            assert image_bytes(output) <= MAX_FIGURE_BYTES
+
+
+def test_all_stored_notebooks_are_small():
+    assert sum(path.stat().st_size for path in NOTEBOOKS.values()) <= MAX_TOTAL_BYTES
+
+
+def image_bytes(output):
+    """Return the size of the image of an output, or 0."""
+    images = (data for kind, data in output.get("data", {}).items() if kind.startswith("image/"))
+    return sum(len(base64.b64decode(data)) for data in images)
+
+
+def test_cleaning_keeps_results_only():
+    cell = nbformat.v4.new_code_cell("1", execution_count=1, metadata={"tags": ["a"], "execution": {}})
+    cell.outputs = [
+        nbformat.v4.new_output("stream", name="stderr", text="progress"),
+        nbformat.v4.new_output("stream", name="stdout", text="result"),
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"language_info": {"version": "3"}})
+    store["clean"](notebook)
+    assert notebook.metadata == {"kernelspec": store["KERNEL"]}
+    assert [output.text for output in notebook.cells[0].outputs] == ["result"]
+    assert notebook.cells[0].metadata == {"tags": ["a"]}

@@ -6,6 +6,7 @@ import ast
 import email.parser
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,9 @@ PACKAGE = {
     if "__pycache__" not in path.parts
 }
 OF_THE_TOP = ["pyproject.toml", "README.md", "LICENSE"]
+DOWNLOADED = "sim2cam/models/weights/lmo.safetensors"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MAX_WHEEL_BYTES = 12_000_000
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -82,9 +86,12 @@ def installed(built, tmp_path_factory) -> Path:
 
 
 def test_the_wheel_holds_every_file_of_the_package(built):
-    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+    path = next(built.glob("*.whl"))
+    assert path.stat().st_size < MAX_WHEEL_BYTES
+    with zipfile.ZipFile(path) as wheel:
         names = {n for n in wheel.namelist() if ".dist-info/" not in n}
-        assert names == PACKAGE
+        assert DOWNLOADED in PACKAGE
+        assert names == PACKAGE - {DOWNLOADED}
         assert {"sim2cam/py.typed", "sim2cam/render/__init__.py"} <= names
         text = wheel.read(f"sim2cam-{__version__}.dist-info/METADATA").decode()
         assert wheel.read(f"sim2cam-{__version__}.dist-info/licenses/LICENSE")
@@ -92,6 +99,19 @@ def test_the_wheel_holds_every_file_of_the_package(built):
     assert fields["Version"] == __version__
     assert fields["License-Expression"] == "Apache-2.0"
     assert fields["Requires-Python"] == ">=3.11"
+    assert set(fields.get_all("Classifier")) == set(PROJECT["classifiers"])
+    assert fields["Keywords"].split(",") == PROJECT["keywords"]
+    urls = dict(entry.split(", ", 1) for entry in fields.get_all("Project-URL"))
+    assert urls == PROJECT["urls"]
+    assert all(url.startswith(urls["Repository"]) for url in urls.values())
+    images = re.findall(r"!\[[^]]*\]\(([^)\s]+)|<img[^>]*src=[\"']([^\"']+)", fields.get_payload())
+    assert images
+    assert all((markdown or html).startswith("https://") for markdown, html in images)
+
+
+def test_classifiers_name_the_tested_versions_of_python():
+    versions = {c.rpartition(" :: ")[2] for c in PROJECT["classifiers"] if ":: Python :: 3." in c}
+    assert versions == {"3.11", "3.12", "3.13"}
 
 
 def test_the_sdist_holds_real_files_in_place_of_the_links(built):
@@ -99,7 +119,8 @@ def test_the_sdist_holds_real_files_in_place_of_the_links(built):
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         files = {member.name for member in sdist.getmembers() if member.isfile()}
         assert not [member.name for member in sdist.getmembers() if member.issym()]
-    assert {f"{top}/{name}" for name in PACKAGE | set(OF_THE_TOP)} <= files
+    expected = (PACKAGE - {DOWNLOADED}) | set(OF_THE_TOP)
+    assert {f"{top}/{name}" for name in expected} <= files
 
 
 def test_each_core_dependency_is_imported():
@@ -116,8 +137,7 @@ def test_each_core_dependency_is_imported():
         if module in imported
         for distribution in distributions
     }
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = map(Requirement, project["dependencies"])
+    declared = map(Requirement, PROJECT["dependencies"])
     names = {canonicalize_name(r.name) for r in declared if r.marker is None or r.marker.evaluate()}
     assert names <= used
 
@@ -141,3 +161,22 @@ def test_the_installed_package_renders(installed, tmp_path):
     run(installed / "sim2cam", "render", "dice", "--out", out, "--count", "1", cwd=tmp_path)
     assert (out / "dataset.json").is_file()
     assert len(list(out.glob("shards/*/rgb/*"))) == 1
+
+
+def test_the_installed_package_downloads_what_the_wheel_lacks(installed, tmp_path):
+    place = f"raw/v{__version__}/models/weights"
+    remote = tmp_path / place
+    remote.mkdir(parents=True)
+    shutil.copy(ROOT / DOWNLOADED, remote)
+    code = (
+        "import sim2cam\nfrom sim2cam.models import shipped_weights\n"
+        "print(shipped_weights._make_url('lmo.safetensors'))\n"
+        f"shipped_weights._make_url = lambda name: {remote.as_uri()!r} + '/' + name\n"
+        "print(sim2cam.load('lmo').weights)"
+    )
+    cache = tmp_path / "cache"
+    command = ("env", f"SIM2CAM_CACHE={cache}", installed / "python", "-c", code)
+    url, path = run(*command, cwd=tmp_path).split()
+    assert url == f"{PROJECT['urls']['Repository']}/{place}/lmo.safetensors"
+    assert Path(path).is_relative_to(cache)
+    assert Path(path).read_bytes() == (ROOT / DOWNLOADED).read_bytes()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Annotated
+
+from sim2cam.scene.parameters import Between, list_parameters
 
 
 @dataclass(frozen=True)
@@ -31,37 +34,27 @@ class CertificateLimits:
             its 95 % interval is lower.
     """
 
-    object_shift_px: float = 1.0
-    structure_correlation: float = 0.3
-    edge_recall: float = 0.5
-    colour_shift: float = 0.4
-    image_correlation: float = 0.2
-    added_structure_levels: float = 8.0
-    lost_structure_levels: float = 6.0
-    grid_artefact_levels: float = 0.5
-    seam_step_levels: float = 3.0
-    clipped_fraction: float = 0.8
-    warping_error_levels: float = 4.0
-    detection_recall: float = 0.6
-    missed_detections: int = 0
-    hallucinated_detections: int = 0
-    rejected_fraction: float = 0.05
-    dataset_detection_recall: float = 0.97
+    object_shift_px: Annotated[float, Between(0, 255)] = 1.0
+    structure_correlation: Annotated[float, Between(-1, 1)] = 0.3
+    edge_recall: Annotated[float, Between(0, 1)] = 0.5
+    colour_shift: Annotated[float, Between(0, 255)] = 0.4
+    image_correlation: Annotated[float, Between(-1, 1)] = 0.2
+    added_structure_levels: Annotated[float, Between(0, 255)] = 8.0
+    lost_structure_levels: Annotated[float, Between(0, 255)] = 6.0
+    grid_artefact_levels: Annotated[float, Between(0, 255)] = 0.5
+    seam_step_levels: Annotated[float, Between(0, 255)] = 3.0
+    clipped_fraction: Annotated[float, Between(0, 1)] = 0.8
+    warping_error_levels: Annotated[float, Between(0, 255)] = 4.0
+    detection_recall: Annotated[float, Between(0, 1)] = 0.6
+    missed_detections: Annotated[int, Between(0, 255)] = 0
+    hallucinated_detections: Annotated[int, Between(0, 255)] = 0
+    rejected_fraction: Annotated[float, Between(0, 1)] = 0.05
+    dataset_detection_recall: Annotated[float, Between(0, 1)] = 0.97
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            low, high = _FIELD_RANGES.get(field.name, (0.0, 255.0))
-            if not low <= value <= high:  # also refuses NaN
-                raise ValueError(f"{field.name} must be {low:g} to {high:g}, not {value}")
-
-
-_FIELD_RANGES = {
-    "structure_correlation": (-1.0, 1.0),
-    "image_correlation": (-1.0, 1.0),
-    "edge_recall": (0.0, 1.0),
-    "clipped_fraction": (0.0, 1.0),
-    "detection_recall": (0.0, 1.0),
-    "rejected_fraction": (0.0, 1.0),
-    "dataset_detection_recall": (0.0, 1.0),
-}
+        for name, parameter in list_parameters(CertificateLimits).items():
+            value = getattr(self, name)
+            if not parameter.low <= value <= parameter.high:  # also refuses NaN
+                raise ValueError(
+                    f"{name} must be {parameter.low:g} to {parameter.high:g}, not {value}"
+                )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from sim2cam.errors import UsageError
-from sim2cam.learn.settings import check_minimums
+from sim2cam.learn.settings import check_settings
+from sim2cam.scene.parameters import Between
 
 ReferenceMethod = Literal["cyclegan", "cut", "fastcut"]
-
-_MIN_VALUES = {"steps": 1, "seed": 0, "batch": 1, "blocks": 5, "width": 1, "cache_bytes": 0}
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ class ReferenceConfig:
         cache_bytes: memory budget of decoded images for each side; affects only speed.
     """
 
-    steps: int = 5000
-    seed: int = 0
-    batch: int = 1
+    steps: Annotated[int, Between(1)] = 5000
+    seed: Annotated[int, Between(0)] = 0
+    batch: Annotated[int, Between(1)] = 1
     patch_px: int = 256
-    width: int = 64
-    blocks: int = 9
-    cache_bytes: int = 1 << 30
+    width: Annotated[int, Between(1)] = 64
+    blocks: Annotated[int, Between(5)] = 9
+    cache_bytes: Annotated[int, Between(0)] = 1 << 30
 
     def __post_init__(self) -> None:
         """Raise if a value is out of range.
@@ -48,4 +47,4 @@ class ReferenceConfig:
             raise UsageError(
                 f"patch_px must be a multiple of 4 and at least 32, not {self.patch_px}"
             )
-        check_minimums(self, _MIN_VALUES)
+        check_settings(self)

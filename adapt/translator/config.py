@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from sim2cam.errors import UsageError
-from sim2cam.learn.settings import check_minimums
+from sim2cam.learn.settings import check_settings
+from sim2cam.scene.parameters import Between
 
 MAX_BOUND = 0.3  # larger bounds would allow swapped colours or repainted objects
 
@@ -22,19 +23,6 @@ OMITTED_DEFAULTS = (
 
 _MIN_SCALED_PX = 16  # of a patch at the coarsest discriminator scale
 
-_MIN_VALUES = dict.fromkeys(
-    (
-        "steps", "batch", "accumulation_steps", "blocks", "discriminator_scales",
-        "gradient_penalty_every",
-    ), 1,
-) | dict.fromkeys(
-    (
-        "seed", "adversarial_weight", "identity_weight", "structure_weight",
-        "structure_residual_weight", "range_weight", "paired_weight", "perception_weight",
-        "nce_weight", "flow_weight", "lpips_weight", "gradient_penalty", "cache_bytes",
-    ), 0,
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class TranslatorConfig:
@@ -46,13 +34,13 @@ class TranslatorConfig:
         batch: patches of renders per step, and as many of real images.
         accumulation_steps: micro-batches per step; more of them need less memory.
         patch_px: side of the patches, cropped at native scale; a multiple of 4.
-        width: channels of the generator at half resolution.
+        width: channels of the generator at half resolution, an even number.
         blocks: residual blocks of the generator.
         discriminator_scales: scales of the discriminator, each half as large as the one before, with equal weight.
         use_buffers: whether the generator gets depth, normals, object and category masks and object coordinates,
             as far as all renders have them.
-        colour_bound: largest change of an entry of the colour matrix.
-        local_bound: largest local residual, on a scale of 0 to 1.
+        colour_bound: largest change of an entry of the colour matrix, at most 0.3.
+        local_bound: largest local residual, on a scale of 0 to 1; at most 0.3.
         adversarial_weight: weight of the hinge loss.
         identity_weight: weight of the identity loss on real images.
         structure_weight: weight of the local correlation loss.
@@ -75,36 +63,36 @@ class TranslatorConfig:
         cache_bytes: memory budget of decoded images for each side; affects only speed.
     """
 
-    steps: int = 3000
-    seed: int = 0
-    batch: int = 4
-    accumulation_steps: int = 1
+    steps: Annotated[int, Between(1)] = 3000
+    seed: Annotated[int, Between(0)] = 0
+    batch: Annotated[int, Between(1)] = 4
+    accumulation_steps: Annotated[int, Between(1)] = 1
     patch_px: int = 128
     width: int = 32
-    blocks: int = 4
-    discriminator_scales: int = 2
+    blocks: Annotated[int, Between(1)] = 4
+    discriminator_scales: Annotated[int, Between(1)] = 2
     use_buffers: bool = True
     colour_bound: float = 0.3
     local_bound: float = 0.2
-    adversarial_weight: float = 1.0
-    identity_weight: float = 2.0
-    structure_weight: float = 4.0
-    structure_residual_weight: float = 100.0
-    range_weight: float = 10.0
-    paired_weight: float = 20.0
-    gradient_penalty: float = 1.0
-    gradient_penalty_every: int = 16
+    adversarial_weight: Annotated[float, Between(0)] = 1.0
+    identity_weight: Annotated[float, Between(0)] = 2.0
+    structure_weight: Annotated[float, Between(0)] = 4.0
+    structure_residual_weight: Annotated[float, Between(0)] = 100.0
+    range_weight: Annotated[float, Between(0)] = 10.0
+    paired_weight: Annotated[float, Between(0)] = 20.0
+    gradient_penalty: Annotated[float, Between(0)] = 1.0
+    gradient_penalty_every: Annotated[int, Between(1)] = 16
     learning_rate_generator: float = 4e-4
     learning_rate_discriminator: float = 6e-4
     ema_decay: float = 0.999
-    perception_weight: float = 1.0
-    nce_weight: float = 0.0
-    flow_weight: float = 0.0
-    lpips_weight: float = 0.0
+    perception_weight: Annotated[float, Between(0)] = 1.0
+    nce_weight: Annotated[float, Between(0)] = 0.0
+    flow_weight: Annotated[float, Between(0)] = 0.0
+    lpips_weight: Annotated[float, Between(0)] = 0.0
     lpips_network: LpipsNetwork = "vgg"
     bfloat16: bool = False
     compile: bool = False
-    cache_bytes: int = 1 << 30
+    cache_bytes: Annotated[int, Between(0)] = 1 << 30
 
     def __post_init__(self) -> None:
         """Raise if a value is out of range.
@@ -118,7 +106,7 @@ class TranslatorConfig:
             )
         if self.width < 2 or self.width % 2:
             raise UsageError(f"width must be even and 2 or more, not {self.width}")
-        check_minimums(self, _MIN_VALUES)
+        check_settings(self)
         if self.patch_px >> (self.discriminator_scales - 1) < _MIN_SCALED_PX:
             raise UsageError(
                 f"discriminator_scales must leave at least {_MIN_SCALED_PX} px of a patch of {self.patch_px} px; "

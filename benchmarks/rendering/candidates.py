@@ -22,45 +22,22 @@ class Renderer:
     Attributes:
         name: name in tables.
         program: module in ``peers``.
-        lacks: missing image effects and ground truth.
         is_slow: whether a frame takes seconds.
     """
 
     name: str
     program: str
-    lacks: str
     is_slow: bool = False
 
 
-SIM2CAM = Renderer(
-    "sim2cam", "sim2cam_rasterizer",
-    "light that goes from object to object; soft shadows are a few hard ones, steps between them show",
-)  # fmt: skip
+SIM2CAM = Renderer("sim2cam", "sim2cam_rasterizer")
 RENDERERS = (
     SIM2CAM,
-    Renderer(
-        "pyrender", "pyrender_stock",
-        "light from all around (its ambient light has no shadows, even under objects); colour and "
-        "depth are multisampled and ids are not, so they differ at silhouettes; no normals, parts, "
-        "object coordinates or hidden parts",
-    ),
-    Renderer(
-        "pybullet TinyRenderer", "tiny",
-        "anti-aliasing, texture filtering, linear light, highlights; shadows are faint and of one "
-        "light; no normals, parts, object coordinates or hidden parts",
-    ),
-    Renderer(
-        "MuJoCo", "mujoco_renderer",
-        "light from all around, linear light, soft shadows; colour is multisampled and depth and "
-        "ids are not; no normals, parts, object coordinates or hidden parts",
-    ),
-    Renderer(
-        "Blender Cycles, 16 samples", "cycles",
-        "nothing of the light but quiet: 16 paths a pixel are noisy; no parts, object coordinates "
-        "or hidden parts in these passes",
-        is_slow=True,
-    ),
-)  # fmt: skip
+    Renderer("pyrender", "pyrender_stock"),
+    Renderer("pybullet TinyRenderer", "tiny"),
+    Renderer("MuJoCo", "mujoco_renderer"),
+    Renderer("Blender Cycles, 16 samples", "cycles", is_slow=True),
+)
 
 
 def benchmark_renderer(
@@ -78,7 +55,7 @@ def benchmark_renderer(
     counts = ["--frames", str(frames), "--warm", str(warm)]
     places = [str(folder.resolve()) for folder in (tabletop, out)]
     process = run([python, "-m", f"peers.{renderer.program}", *places, *counts])
-    facts = {"name": renderer.name, "lacks": renderer.lacks}
+    facts = {"name": renderer.name}
     if process.code == NOT_INSTALLED:
         return facts | {"state": "not installed", "cure": process.errors.splitlines()[0]}
     if process.code != 0:

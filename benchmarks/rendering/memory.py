@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,19 +50,3 @@ def compute_growth(curve: list[tuple[int, float]]) -> dict[str, float]:
     half = np.array(curve[len(curve) // 2 :])
     slope = float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) if len(half) > 1 else 0.0
     return {"mb_per_1000_frames": 1000 * slope, "end_mb": curve[-1][1], "frames": curve[-1][0]}
-
-
-def draw_curve(curve: list[tuple[int, float]], path: Path) -> None:
-    """Write a plot of the curve."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 3), layout="constrained")
-    axes.plot(*zip(*curve, strict=True))
-    axes.set(xlabel="frames", ylabel="resident memory, MB", ylim=(0, None))
-    axes.grid(alpha=0.3)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
-    pyplot.close(figure)

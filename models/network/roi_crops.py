@@ -24,7 +24,7 @@ BOX_FRACTION = 0.72
 INFERENCE_BOX_FRACTIONS = 0.65, 0.8
 """Box fractions of the crops for classification at inference, each also flipped if training crops were.
 
-The mean of four views is more often right than one view (docs/decisions/0055-read-four-times.md).
+The mean of four views is more often right than one view (docs/decisions/0017-detector.md).
 """
 
 _TRAINING_BOX_FRACTIONS = (0.6, 0.85)  # varied because detected boxes are inexact
@@ -112,7 +112,7 @@ def sample_roi_crop(
 
     The crop is flipped and blurred by downscaling as training crops are, and off-centre. It is not rotated,
     because the upright direction helps to separate the top from the sides
-    (docs/decisions/0057-crops-are-turned-close-ups-stand.md).
+    (docs/decisions/0017-detector.md).
     """
     linear = sample_scale_and_flip(crop_config, rng) / sqrt(
         crop_config.scale_range[0] * crop_config.scale_range[1]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from sim2cam.errors import UsageError, suggest_name
-from sim2cam.learn.settings import check_minimums
+from sim2cam.learn.settings import check_settings
+from sim2cam.scene.parameters import Between
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,6 @@ OMITTED_WHEN_UNSET = (
 MIN_CROP_PX = 32
 """Smallest side of a crop; all sides are multiples of it."""
 
-_MINIMUMS = {
-    "steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "mix_steps": 0,
-    "cache_bytes": 0, "patience": 0,
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -141,8 +137,8 @@ class TrainConfig:
     Attributes:
         steps: number of batches.
         seed: random seed, 0 or more.
-        architecture: key of ``ARCHITECTURES``, or name of a torchvision model for detection, instance masks,
-            keypoints or segmentation.
+        architecture: ``nano``, ``small``, ``base`` or ``scout``, or name of a torchvision model for detection, instance
+            masks, keypoints or segmentation.
         pretrained: weights to start from, unless another training is continued: a name of torchvision
             (``FCOS_ResNet50_FPN_Weights.COCO_V1``; for a backbone ``ResNet50_Weights.IMAGENET1K_V2``; for a
             network of this project ``ResNet18_Weights.IMAGENET1K_V1``), which is downloaded, or a
@@ -150,56 +146,55 @@ class TrainConfig:
         batch: crops per step.
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest input scale of a crop.
-        rotate_90, rotate_any, flips: see ``CropConfig``. Rotations are for objects without a preferred
-            orientation in images; they do not apply to RoI crops.
+        rotate_90: rotate crops by multiples of 90 degrees, for objects without a preferred orientation in
+            images. RoI crops are not rotated.
+        rotate_any: rotate half of the crops that have instance ids by any angle.
+        flips: mirror half of the crops.
         min_visible: objects with a lower visible fraction are ignored, neither positive nor negative.
         min_category_visible: objects with a lower visible fraction in a crop do not train the category, since
             its distinctive marks may be hidden.
         roi_classifier: predict categories from RoI crops of one size, which learns small marks from far
             fewer crops.
         photometric: augment colours, sharpness and noise.
-        copy_paste: paste objects from up to two other images of the dataset (``paste_objects``).
-            Needs instance masks.
-        instance_colour_jitter: shift the colours of each object independently (``jitter_instance_colours``).
-            Needs instance masks. Compensates for scans that carry the colours of another camera.
-        dead_leaves: put dead-leaves backgrounds behind objects and occluders before them
-            (``render_dead_leaves``). Needs instance masks.
+        copy_paste: paste objects from up to two other images of the dataset. Needs instance masks.
+        instance_colour_jitter: shift the colours of each object independently. Needs instance masks.
+            Compensates for scans that carry the colours of another camera.
+        dead_leaves: put dead-leaves backgrounds behind objects and occluders before them. Needs instance masks.
         amodal: predict boxes of whole objects including hidden parts, where labels have them; disables free
             rotation of crops.
         poses: learn poses; all objects of a category must be identical.
         keypoints: learn named keypoints of objects.
         masks: learn instance and category masks.
-        learning_rate: maximum, reached after the warm-up; decays to 1 % along a cosine.
+        learning_rate: maximum learning rate, above 0, reached after the warm-up; decays to 1 % along a cosine.
         warmup_steps: steps of linear warm-up.
         weight_decay: decoupled weight decay of kernels.
-        clip_norm: maximum gradient norm.
+        clip_norm: maximum gradient norm, above 0.
         ema_decay: decay of the averaged weights, which are the result.
         initial_mix: weights of the datasets at the first step, in their order, if they differ from the final
             ones. Starting with easy scenes speeds up learning (Bengio et al. 2009, "Curriculum learning").
         mix_steps: steps over which ``initial_mix`` changes linearly to the weights of the datasets.
-        balance: properties by which images are sampled so that rare values are as frequent as common ones
-            (``compute_image_probabilities``): any of ``category``, ``size``, ``visible``. Empty for uniform
-            sampling.
-        fine_tuning: how the initial weights are fine-tuned; None without initial weights.
-        adapt: unsupervised domain adaptation; None without.
+        balance: properties by which images are sampled so that rare values are as frequent as common ones. Empty for
+            uniform sampling.
+        fine_tuning: how the initial weights are fine-tuned; without initial weights there is none.
+        adapt: unsupervised domain adaptation to target images.
         patience: with a validation set, stop after this many evaluations without improvement and keep the
             best weights; 0 runs all steps.
         bfloat16: use bfloat16 convolutions also on CPUs that support it, as on CUDA; a step then takes
             little more than half the time.
-        cache_bytes: memory budget of decoded images, limited by ``CACHE_MEMORY_SHARE``; affects speed only.
+        cache_bytes: memory budget of decoded images, within a share of the free memory; affects speed only.
     """
 
-    steps: int = 3000
-    seed: int = 0
+    steps: Annotated[int, Between(1)] = 3000
+    seed: Annotated[int, Between(0)] = 0
     architecture: str = "nano"
     pretrained: str = ""
-    batch: int = 16
+    batch: Annotated[int, Between(1)] = 16
     crop_px: int = 128
     scale_range: tuple[float, float] = (0.75, 1.4)
     rotate_90: bool = False
     rotate_any: bool = False
     flips: bool = True
-    min_visible: float = 0.5
+    min_visible: Annotated[float, Between(0, 1)] = 0.5
     photometric: bool = True
     copy_paste: bool = False
     instance_colour_jitter: bool = False
@@ -208,28 +203,28 @@ class TrainConfig:
     poses: bool = False
     keypoints: bool = False
     masks: bool = False
-    min_category_visible: float = 0.0
+    min_category_visible: Annotated[float, Between(0, 1)] = 0.0
     roi_classifier: bool = False
     learning_rate: float = 2e-3
-    warmup_steps: int = 100
-    weight_decay: float = 0.02
+    warmup_steps: Annotated[int, Between(0)] = 100
+    weight_decay: Annotated[float, Between(0)] = 0.02
     clip_norm: float = 10.0
     ema_decay: float = 0.998
     initial_mix: tuple[float, ...] = ()
-    mix_steps: int = 0
+    mix_steps: Annotated[int, Between(0)] = 0
     balance: tuple[BalanceCriterion, ...] = ()
     fine_tuning: FineTuning | None = None
     adapt: AdaptationConfig | None = None
-    patience: int = 0
+    patience: Annotated[int, Between(0)] = 0
     bfloat16: bool = False
-    cache_bytes: int = 3 << 30
+    cache_bytes: Annotated[int, Between(0)] = 3 << 30
 
     def __post_init__(self) -> None:
         """Raise ``UsageError`` if a value is out of range or settings contradict each other."""
         self._check_architecture()
         if self.crop_px < MIN_CROP_PX or self.crop_px % MIN_CROP_PX:
             raise UsageError(f"crop_px must be a multiple of {MIN_CROP_PX}, not {self.crop_px}")
-        check_minimums(self, _MINIMUMS)
+        check_settings(self)
         if self.poses and self.flips:
             raise UsageError("poses need flips = false: mirrored objects have no pose")
         if self.roi_classifier and self.keypoints:
@@ -245,7 +240,8 @@ class TrainConfig:
             raise UsageError(
                 f"scale_range must be (low, high) with 0 < low <= high, not {self.scale_range}"
             )
-        self._check_fractions()
+        if not 0 <= self.ema_decay < 1:
+            raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
         self._check_mix()
         self._check_adapt()
 
@@ -271,13 +267,6 @@ class TrainConfig:
             from sim2cam.models.network.pretrained import check_pretrained
 
             check_pretrained(self.pretrained)
-
-    def _check_fractions(self) -> None:
-        for name in ("min_visible", "min_category_visible"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(f"{name} must be 0 to 1, not {getattr(self, name)}")
-        if not 0 <= self.ema_decay < 1:
-            raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
     def _check_mix(self) -> None:
         for name in self.balance:

@@ -131,7 +131,7 @@ def add_curriculum(
     """Return datasets and settings for a training that starts with easy scenes.
 
     The share of the easy dataset falls from 1 to 0 over the first third of the steps, the best of the tested
-    schedules on photos (docs/decisions/0035-plain-scenes-first.md).
+    schedules on photos (docs/decisions/0016-training.md).
     """
     initial_mix = (0.0,) * len(datasets) + (1.0,)
     curriculum = replace(config, initial_mix=initial_mix, mix_steps=max(1, config.steps // 3))

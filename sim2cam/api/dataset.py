@@ -71,7 +71,9 @@ class Dataset(Sequence[Frame]):
             return Dataset(replace(self.values, samples=selected))
         readers = {n: partial(read_channel, n, path) for n, path in selected.channels.items()}
         read_image = partial(read_rgb, selected.rgb)
-        return Frame(selected.name, selected.objects, self.categories, readers, read_image)
+        return Frame(
+            selected.name, selected.objects, self.categories, readers, read_image, selected.lens
+        )
 
     def __repr__(self) -> str:
         return f"Dataset({str(self.root)!r}, {len(self)} images)"

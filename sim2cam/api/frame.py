@@ -16,6 +16,7 @@ from sim2cam.errors import UsageError, suggest_name
 if TYPE_CHECKING:
     from sim2cam.data.channels import ChannelName
     from sim2cam.data.sample import ObjectLabel
+    from sim2cam.geometry.lens import Lens
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,7 @@ class Frame:
         categories: Categories of the recipe or dataset.
         channels: Readers of the per-pixel channels by name, such as ``depth`` and ``ids``.
         read_rgb: Reader of the image.
+        lens: Lens of the camera; None if unknown.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Frame:
     categories: tuple[str, ...]
     channels: Mapping[ChannelName, Callable[[], NDArray[Any]]]
     read_rgb: Callable[[], NDArray[np.uint8]]
+    lens: Lens | None = None
 
     @cached_property
     def rgb(self) -> NDArray[np.uint8]:
@@ -47,7 +50,7 @@ class Frame:
         return self.read_channel("depth")
 
     def read_channel(self, name: ChannelName) -> NDArray[Any]:
-        """Return a per-pixel channel, as ``sim2cam.data.channels`` describes them.
+        """Return a per-pixel channel; the reference of label channels has shapes and units.
 
         Raises:
             UsageError: If the frame has no such channel.

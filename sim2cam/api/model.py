@@ -148,7 +148,8 @@ class Model:
         """Detect objects in one image or in several.
 
         Args:
-            images: Image, or list or tuple of images; see ``load_rgb`` for types and value ranges.
+            images: Image, or list or tuple of images: path, PIL image, array (H, W) or (H, W, 1 | 3 | 4), or tensor with
+                channels first. Integers are uint8 or uint16, floats 0 to 1.
             min_score: Smallest score of a detection.
             lens: Lens of the camera, for poses; only with weights that predict poses.
 
@@ -231,7 +232,7 @@ def load(name_or_path: str | Path, *, device: str = "cpu") -> Model:
         CheckpointError: If the file is missing or damaged.
     """
     from sim2cam.models.inference.detector import load_detector
-    from sim2cam.models.shipped import resolve_weights
+    from sim2cam.models.shipped_weights import resolve_weights
 
     path = resolve_weights(Path(name_or_path))
     return Model(load_detector(path, device=device), path, device)

@@ -147,7 +147,8 @@ class Scene:
         channels = {name: partial(np.asarray, pixels) for name, pixels in frame.channels.items()}
         read_image = partial(decode_image, frame.image)
         name = f"{self.recipe.name}-{self.settled.index}-{view}"
-        return Frame(name, frame.objects, self.recipe.categories, channels, read_image)
+        lens = self.settled.scene.cameras[view].lens
+        return Frame(name, frame.objects, self.recipe.categories, channels, read_image, lens)
 
     def _repr_html_(self) -> str:
         return self.render()._repr_html_()

@@ -48,7 +48,7 @@ class Render:
     count: int | None = None
     """Number of images."""
     preview: bool = False
-    """Render only the first 16 samples, small and with labels, into one image."""
+    """Render only the first camera of up to 16 scenes, small and with labels, into one image. Takes about 10 s."""
     seed: Seed = 0
     size: Annotated[str | None, Option("WIDTHxHEIGHT")] = None
     """Image size in pixels; default: from the recipe."""
@@ -179,7 +179,7 @@ class Render:
             write_atomic(path, images.encode_png(build_sample_sheet(samples)))
             for name in find_unknown_instances(intervention, samples.root):
                 self.output.make_console().info(f"no scene contains {name}: it is not changed.")
-        return RenderPreview(path)
+        return RenderPreview(path, len(samples.samples))
 
 
 @dataclass(frozen=True)
@@ -216,13 +216,19 @@ class RenderResult(Result):
 
 @dataclass(frozen=True)
 class RenderPreview(Result):
-    """Image of the first samples."""
+    """Image of the first scenes.
+
+    Attributes:
+        image: Path of the image.
+        scenes: Number of scenes, 16 or as many as were finished in time.
+    """
 
     image: Path
+    scenes: int
 
     def summary(self) -> str:
-        """Return the path of the image."""
-        return f"image: {self.image}"
+        """Return the path of the image and the number of scenes."""
+        return f"image: {self.image} ({self.scenes} scenes)"
 
 
 @dataclass(frozen=True)
@@ -299,6 +305,7 @@ class Inspect:
 
     def run(self) -> PageResult:
         """Write the page."""
+        from sim2cam.data.checks.small_objects import describe_small_objects
         from sim2cam.data.real_images import read_real_images
         from sim2cam.report.dataset import write_inspect_page
 
@@ -307,6 +314,13 @@ class Inspect:
         out = self.out or data.with_name(f"{data.stem}-inspect.html")
         check_output_files(out, overwrite=self.overwrite, inputs=[data])
         samples = read_real_images(data, skip_invalid=self.skip_invalid, split=self.split)
+        areas_px = {
+            sample.name: [o.area_px for o in sample.objects or () if not o.is_crowd]
+            for sample in samples.samples
+        }
+        small_objects = describe_small_objects(areas_px)
+        if small_objects:
+            self.output.make_console().info(f"warning: {small_objects}")
         return PageResult(write_inspect_page(samples, out, limit=self.limit))
 
 

@@ -90,7 +90,7 @@ class Export:
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector, require_native_detector
         from sim2cam.models.inference.export import export_detector
-        from sim2cam.models.shipped import resolve_weights
+        from sim2cam.models.shipped_weights import resolve_weights
 
         if len(self.data) != 1 or self.split is not None or self.where is not None:
             raise UsageError("--format onnx takes one network, without --split and --where.")

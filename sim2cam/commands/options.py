@@ -140,7 +140,7 @@ def check_inputs(
         UsageError: If no recipe or weights ship under a name.
         InputError: If a file does not exist.
     """
-    from sim2cam.models.shipped import resolve_weights
+    from sim2cam.models.shipped_weights import resolve_weights
     from sim2cam.pipeline.recipe_files import find_recipe
 
     if recipe is not None:

@@ -95,7 +95,7 @@ class Predict:
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
         from sim2cam.models.inference.poses import check_poses
-        from sim2cam.models.shipped import resolve_weights
+        from sim2cam.models.shipped_weights import resolve_weights
 
         use_threads(self.workers)
         detector = load_detector(resolve_weights(self.weights), device=self.device)

@@ -76,7 +76,7 @@ class PseudoLabel:
         from sim2cam.data.splits import STYLE
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
-        from sim2cam.models.shipped import resolve_weights
+        from sim2cam.models.shipped_weights import resolve_weights
         from sim2cam.models.training.pseudo_labels import MIN_IGNORE_SCORE, pseudo_label
 
         if not MIN_IGNORE_SCORE <= self.min_score <= 1:

@@ -112,7 +112,7 @@ class Train:
         from sim2cam.models.card import card_from_json
         from sim2cam.models.network.torchvision_models import check_operators
         from sim2cam.models.reliability.measurement import measure_reliability
-        from sim2cam.models.shipped import resolve_weights
+        from sim2cam.models.shipped_weights import resolve_weights
         from sim2cam.models.training.setup import AuxiliaryData
         from sim2cam.models.training.training import WEIGHTS, train_detector
         from sim2cam.models.training.tuning import tune_weights

@@ -82,7 +82,7 @@ class Tune:
         from sim2cam.models.inference.detector import load_detector, save_detector
         from sim2cam.models.reliability.measurement import calibrate_detector
         from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
-        from sim2cam.models.shipped import resolve_weights
+        from sim2cam.models.shipped_weights import resolve_weights
         from sim2cam.models.training.training import WEIGHTS
         from sim2cam.models.training.tuning import INPUT_SCALE_FACTORS, tune_detector
 

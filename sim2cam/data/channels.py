@@ -18,7 +18,7 @@ ChannelName = Literal[
 
 ``depth``
     float32 (h, w), metres along the optical axis, or along the pixel's ray if the lens has
-    ``depth_along`` set so; step ``DEPTH_SCALE_M``.
+    ``depth_along`` set so; step 0.1 mm.
 ``ids``
     uint16 (h, w), instance ids; 0 for unlabelled pixels.
 ``parts``
@@ -34,7 +34,7 @@ ChannelName = Literal[
     motion blur; 0 without an object; step 1 / 65535.
 ``flow_forward``, ``flow_backward``
     float32 (h, w, 3), displacement in pixels (x, y) to the next (previous) image of the same camera, and
-    ``FLOW_VISIBLE`` or ``FLOW_OCCLUDED`` (occluded or outside there); 0 without a value or beyond 511
+    1 (visible there) or 2 (occluded or outside there); 0 without a value or beyond 511
     pixels. Stored as in KITTI 2015 (Menze and Geiger), whose readers treat both flags as valid; step 1 / 64
     pixel. Images without a next (previous) one have no such channel.
 ``sensor_depth``

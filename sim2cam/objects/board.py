@@ -45,6 +45,15 @@ class BoardFactors(FlatFactors, ContactFactors):
     """One calibration board; see ``Board``.
 
     Attributes:
+        pattern: ``chessboard``, ``charuco`` (markers in its light squares), or ``markers`` (one in each
+            square).
+        columns, rows: Number of squares.
+        square_m: Side of a square.
+        marker_share: Side of a marker over that of its square.
+        dictionary: Marker dictionary of OpenCV.
+        first_marker: Id of the first marker; ids count up and wrap around at the end of the dictionary.
+        margin_m: Blank margin around the pattern.
+        thickness_m: Thickness of the plate.
         ink: Reflectance of its dark squares.
         held: Whether it is fixed in its initial pose, as if held by a person.
     """

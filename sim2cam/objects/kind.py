@@ -127,7 +127,13 @@ class ContactFactors:
 
 @dataclass(frozen=True)
 class ColorFactors:
-    """A colour by hue, saturation and value."""
+    """A colour by hue, saturation and value.
+
+    Attributes:
+        hue: Hue; repeats after 1.
+        saturation: Saturation.
+        value: Value of HSV, the largest of red, green and blue.
+    """
 
     hue: float
     saturation: Fraction

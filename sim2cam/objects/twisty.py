@@ -86,8 +86,13 @@ class TwistyFactors(TumblingFactors, ContactFactors):
     """One twisty cube; see ``TwistyCube``.
 
     Attributes:
+        edge_m: Side of the cube.
+        layers: Cubelets along a side.
         scramble: Number of the scramble, 0 to ``N_SCRAMBLES - 1``.
         turned, turned_rad: Face that is not aligned, and its angle.
+        rounding: Radius of the cubelets' edges over their side.
+        sticker: Side of the coloured area over that of a cubelet; 1 for fully coloured.
+        sticker_corner: Radius of its corners over half of its side.
     """
 
     edge_m: Annotated[float, Between(0.005, 0.5)]
@@ -102,7 +107,16 @@ class TwistyFactors(TumblingFactors, ContactFactors):
 
 @dataclass(frozen=True)
 class TwistyColorFactors:
-    """Six face colours of one twisty cube before any move."""
+    """Six face colours of one twisty cube before any move.
+
+    Attributes:
+        up_hue, up_saturation, up_value: Colour of the upper face.
+        right_hue, right_saturation, right_value: Colour of the right face.
+        front_hue, front_saturation, front_value: Colour of the front face.
+        down_hue, down_saturation, down_value: Colour of the lower face.
+        left_hue, left_saturation, left_value: Colour of the left face.
+        back_hue, back_saturation, back_value: Colour of the back face.
+    """
 
     up_hue: float
     up_saturation: Fraction

@@ -24,12 +24,12 @@ CLUTTER_PREFIX = "clutter/"
 
 @dataclass(frozen=True)
 class ClutterFolder:
-    """The ``[assets.clutter]`` table of a recipe: unlabelled objects that occlude others.
+    """Unlabelled objects from files, which occlude others: the ``[assets.clutter]`` table of a recipe.
 
     Attributes:
-        folder: as in ``AssetFolder``.
+        folder: folder of mesh files, as that of ``[assets]``.
         files: names or shell patterns of the used files; empty for all.
-        unit, licence: as in ``AssetFolder``.
+        unit, licence: length unit and licence of the files, as those of ``[assets]``.
     """
 
     folder: str
@@ -40,7 +40,7 @@ class ClutterFolder:
 
 @dataclass(frozen=True)
 class AssetFolder:
-    """The ``[assets]`` table of a recipe.
+    """Meshes and models of objects, from files: the ``[assets]`` table of a recipe.
 
     Attributes:
         folder: folder of mesh files, relative to the recipe; or ``bop:NAME``, the models of a BOP

@@ -53,7 +53,12 @@ from sim2cam.seeds import derive_rng
 Floats = NDArray[np.float64]
 
 _TRIAL_SAMPLES = 4
-_PREVIEW_PX = 400
+PREVIEW_PX = 240
+"""Longer side of the images of a preview."""
+
+PREVIEW_CPU_S = 6.0
+"""CPU time after which a preview starts no further scene."""
+
 _MIN_PX = 16
 _MAX_INITIAL_FAILURES = 5  # failed scenes at the start of a shard before the recipe is refused
 _MAX_SHOWN = 3
@@ -200,32 +205,45 @@ def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:
 
 
 def render_preview(
-    recipe: Recipe, root: Path, *, seed: int, change: Intervention = NO_INTERVENTION
+    recipe: Recipe,
+    root: Path,
+    *,
+    seed: int,
+    change: Intervention = NO_INTERVENTION,
+    size_px: int = PREVIEW_PX,
+    max_cpu_s: float = PREVIEW_CPU_S,
 ) -> Dataset:
-    """Render one shard of small stills: the first camera of the first scenes of ``generate``.
+    """Render at most a shard of small stills: the first camera of the first scenes of ``generate``.
 
-    Requirements are checked at full size.
+    Requirements are checked at full size. The only channel is keypoints, if the recipe has them.
+
+    Args:
+        size_px: longer side of the images; smaller images of a recipe keep their size.
+        max_cpu_s: CPU time after which no further scene is started.
 
     Raises:
         SceneError: if a scene does not come to rest.
         UsageError: if the change does not fit the recipe.
     """
     render = recipe.render
-    scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
+    scale = min(1.0, size_px / max(render.width, render.height))
     small = replace(
         render,
         width=max(_MIN_PX, round(render.width * scale)),
         height=max(_MIN_PX, round(render.height * scale)),
         views=1,
-        channels=(),
+        channels=tuple(name for name in render.channels if name == "keypoints"),
         sequence=None,
     )
     preview, full = replace(recipe, render=small), recipe.to_stills()
     prepare_folder(root, _build_header(preview, seed, change), resume=False, overwrite=False)
     scenes: list[dict[str, Any]] = []
+    start_s = time.process_time()
 
     def render_samples() -> Iterator[NewSample]:
         for index in range(SAMPLES_PER_SHARD):
+            if scenes and time.process_time() - start_s > max_cpu_s:
+                return
             settled = _replace_cameras(simulate_scene(full, seed, index, change), preview)
             scenes.append(_serialize_scene(settled, preview))
             yield from _render_scene(preview, settled, seed)

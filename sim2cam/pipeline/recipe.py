@@ -100,7 +100,9 @@ class RenderOptions:
     Attributes:
         width, height: image size in pixels.
         views: cameras of each scene; 1, 2, 4, 8 or 16.
-        channels: additional channels, of ``sim2cam.data.channels``.
+        channels: additional channels and labels.
+        sequence: frames of each scene on its way to rest; without it, still images.
+        rest: criterion for rest; without it, full friction and no restarts.
     """
 
     width: int = 640
@@ -142,7 +144,7 @@ class RenderOptions:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """The ``[skies]`` or ``[pictures]`` table of a recipe.
+    """Environment maps or texture images, from files: the ``[skies]`` or ``[pictures]`` table of a recipe.
 
     Attributes:
         folder: folder of image files, relative to the recipe.
@@ -156,9 +158,11 @@ class AdaptOptions:
     """Adaptation of renders to real images.
 
     Attributes:
-        method: default translator, published translator or parameter-free transfer.
-        translator: training settings of the default translator; a file may name a preset and change
+        method: the learned translator, a published translator or a transfer without parameters.
+        translator: training settings of the learned translator; a file may name a preset and change
             single settings.
+        reference: training settings of ``cyclegan``, ``cut`` and ``fastcut``.
+        certificate: limits of the label-preservation certificate.
     """
 
     method: AdaptMethod = "translator"

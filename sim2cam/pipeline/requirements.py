@@ -40,7 +40,8 @@ class Requirement:
     Attributes:
         within: allowed ranges [low, high], both included; several alternate over scenes, like the
             strata of a quota.
-        measure: one of ``MEASURES``, for the camera with the smallest value, or ``count/CATEGORY``.
+        measure: ``objects``, ``min_visible_fraction``, ``mean_visible_fraction`` or ``min_box_px`` of the
+            visible labelled objects, for the camera with the smallest value; or ``count/CATEGORY``.
         value: instead of a measure, an expression over sampled values.
         shares: scenes of each range in a block; one each if empty.
         budget: largest number of rejected candidates per scene.

@@ -22,13 +22,14 @@ from sim2cam.randomize.sampling import (
     sample_factors,
 )
 from sim2cam.render.optics.views import find_unprojectable_corner
+from sim2cam.render.physics.camera_clearance import find_blocked_camera
 from sim2cam.render.physics.contacts import Contact
 from sim2cam.render.physics.simulation import DEFAULT_REST, PhysicsCertificate, simulate
 from sim2cam.render.physics.trajectory import MotionRecording
 from sim2cam.scene.scene import Scene
 
 MAX_ATTEMPTS = 20
-"""Consecutive candidates of a scene that may fail to come to rest."""
+"""Consecutive candidates of a scene whose bodies or cameras may be invalid."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,13 @@ class _Rejection:
     """Reason why a candidate is rejected.
 
     Attributes:
-        requirement: name of the violated requirement; None if the scene does not come to rest.
+        requirement: name of the violated requirement; None if the bodies or cameras are invalid.
+        advice: how to change a recipe whose candidates are all rejected for this reason.
     """
 
     requirement: str | None
     reason: str
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"{self.requirement}: {self.reason}" if self.requirement else self.reason
@@ -109,7 +112,7 @@ class _Candidate:
 def simulate_scene(
     recipe: Recipe, seed: int, index: int, change: Intervention = NO_INTERVENTION
 ) -> SettledScene:
-    """Return a scene that comes to rest and meets all requirements.
+    """Return a scene that comes to rest, has clear cameras and meets all requirements.
 
     Candidates are sampled until one is valid.
 
@@ -185,11 +188,17 @@ def _evaluate_candidate(candidate: _Candidate) -> SettledScene | _Rejection:
     composed = recipe.compose_scene(values)
     problem = find_unprojectable_corner(composed)
     if problem is not None:
-        return _Rejection(None, problem)
+        return _Rejection(None, problem, "Use less distortion or a narrower field of view.")
     recording = MotionRecording(composed) if recipe.render.sequence else None
     scene, certificate = simulate(composed, recording, recipe.render.rest or DEFAULT_REST)
     if certificate.rejection is not None:
-        return _Rejection(None, certificate.rejection)
+        advice = "Use fewer objects, a larger region or slower throws."
+        return _Rejection(None, certificate.rejection, advice)
+    problem = find_blocked_camera(scene)
+    if problem is not None:
+        return _Rejection(
+            None, problem, "Move the cameras away: lower the object size in [domain.view]."
+        )
     measured = _measure_requirements(candidate, scene)
     if isinstance(measured, _Rejection):
         return measured
@@ -248,11 +257,11 @@ def _measure_requirements(
 def _check_budget(candidate: _Candidate, rejections: Sequence[_Rejection]) -> None:
     """Refuse further candidates when the budget of the last rejection's reason is used up.
 
-    Only consecutive candidates that do not come to rest count: if others come to rest and violate a
+    Only consecutive candidates with invalid bodies or cameras count: if others are valid and violate a
     requirement, the budget of that requirement applies.
     """
     last = rejections[-1]
-    unsettled = list(itertools.takewhile(lambda r: r.requirement is None, reversed(rejections)))
+    invalid = list(itertools.takewhile(lambda r: r.requirement is None, reversed(rejections)))
     counts = Counter(rejection.requirement for rejection in rejections)
     scene = f"scene {candidate.index} of recipe '{candidate.recipe.name}'"
     others = [
@@ -261,10 +270,9 @@ def _check_budget(candidate: _Candidate, rejections: Sequence[_Rejection]) -> No
         if name != last.requirement
     ]
     addition = f" Also, {', '.join(others)}." if others else ""
-    if len(unsettled) >= MAX_ATTEMPTS:
+    if len(invalid) >= MAX_ATTEMPTS:
         raise SceneError(
-            f"{scene} did not come to rest in {MAX_ATTEMPTS} consecutive attempts (last: {last}).{addition} "
-            "Use fewer objects, a larger region or slower throws."
+            f"{scene} is not valid in {MAX_ATTEMPTS} consecutive attempts (last: {last}).{addition} {last.advice}"
         )
     if last.requirement and counts[last.requirement] >= _get_budget(candidate, last.requirement):
         raise SceneError(
@@ -280,7 +288,7 @@ def _get_budget(candidate: _Candidate, name: str) -> int:
 
 def _describe_failures(requirement: str | None, count: int) -> str:
     candidates = f"{count} {'candidate' if count == 1 else 'candidates'}"
-    problem = f"failed '{requirement}'" if requirement else "did not come to rest"
+    problem = f"failed '{requirement}'" if requirement else "had invalid bodies or cameras"
     return f"{candidates} {problem}"
 
 

@@ -18,18 +18,9 @@ from PIL import Image, ImageDraw, ImageFont
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.geometry.boxes import Box, pairwise_iou
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.error_analysis import DetectionOutcome, OutcomeKind, classify_detections
 from sim2cam.report.values import Rgb
 
 MIN_LONGER_SIDE_PX = 960  # smaller images are enlarged before drawing
-OUTCOME_COLOURS: dict[OutcomeKind, tuple[int, int, int]] = {
-    "true positive": (64, 222, 112),
-    "confusion": (255, 176, 32),
-    "localisation": (86, 190, 255),
-    "duplicate": (245, 232, 80),
-    "background": (255, 84, 84),
-    "missed": (240, 120, 255),
-}
 CATEGORY_COLOURS = (
     (86, 190, 255), (255, 176, 32), (64, 222, 112), (240, 120, 255), (255, 100, 100),
     (245, 232, 80), (60, 228, 216), (190, 160, 255), (255, 150, 200), (176, 214, 90),
@@ -38,11 +29,14 @@ CATEGORY_COLOURS = (
 IGNORED_COLOUR = (200, 200, 200)
 """Colour of regions that are ignored in training and scoring."""
 
-# at MIN_LONGER_SIDE_PX, scaled for larger images
+# at MIN_LONGER_SIDE_PX, scaled for other sizes
 _TEXT_PX, _LINE_PX, _DASH_PX, _DOT_PX = 15, 2, 12, 6
+_SMALLEST_TEXT_PX = 12
+_MIN_SCALE = 0.5  # lines and dots of smaller images would be invisible
 _CLIP_PX = 10_000  # OpenCV cannot draw beyond
 _MASK_OPACITY = 0.4
 _VISIBLE_THRESHOLD = 0.5  # minimum visibility score of a visible keypoint
+_VISIBLE = 2  # COCO's visibility of a keypoint that is not occluded
 _TEXT_COLOUR = (16, 16, 16)
 
 
@@ -69,36 +63,29 @@ def get_category_colour(index: int) -> tuple[int, int, int]:
     return CATEGORY_COLOURS[index % len(CATEGORY_COLOURS)]
 
 
-def draw_matches(
-    rgb: Rgb, objects: Sequence[ObjectLabel], detections: Sequence[Detection], threshold: float
+def draw_labels(
+    rgb: Rgb,
+    objects: Sequence[ObjectLabel],
+    categories: Sequence[str],
+    *,
+    longer_side_px: int | None = None,
 ) -> Rgb:
-    """Draw detections with a score of at least ``threshold`` and missed objects, coloured by error type.
-
-    Labels show category and score, and the true category of confusions. Missed objects are dashed.
-    """
-    marks = [
-        BoxAnnotation(
-            v.box_xyxy, _format_match(v), OUTCOME_COLOURS[v.kind], is_dashed=v.kind == "missed"
-        )
-        for v in classify_detections(objects, detections, threshold)
-    ]
-    return _draw_annotations(rgb, marks)
-
-
-def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[str]) -> Rgb:
-    """Draw labelled boxes and their categories.
+    """Draw labelled boxes, their categories and keypoints.
 
     Args:
         objects: Labels; crowd regions are dashed and grey.
+        longer_side_px: Size of the result; by default, that of the image, at least ``MIN_LONGER_SIDE_PX``.
     """
     colours = {name: get_category_colour(index) for index, name in enumerate(categories)}
     marks = [
         BoxAnnotation(o.box_xyxy, f"ignored: {o.category}", IGNORED_COLOUR, is_dashed=True)
         if o.is_crowd
-        else BoxAnnotation(o.box_xyxy, o.category, colours[o.category])
+        else BoxAnnotation(
+            o.box_xyxy, o.category, colours[o.category], keypoints=_collect_label_keypoints(o)
+        )
         for o in objects
     ]
-    return _draw_annotations(rgb, marks)
+    return _draw_annotations(rgb, marks, longer_side_px)
 
 
 def draw_detections(
@@ -126,6 +113,18 @@ def draw_detections(
     return _draw_annotations(rgb, marks)
 
 
+def _collect_label_keypoints(label: ObjectLabel) -> NDArray[np.float64] | None:
+    """Return x, y and visibility score of the labelled keypoints; hidden ones have the score 0."""
+    if label.keypoints is None:
+        return None
+    points = [
+        (p.xy[0] + 0.5, p.xy[1] + 0.5, float(p.visibility == _VISIBLE))
+        for p in label.keypoints
+        if p.visibility > 0
+    ]
+    return np.array(points, np.float64).reshape(-1, 3)
+
+
 def _collect_keypoints(detection: Detection) -> NDArray[np.float64] | None:
     if detection.keypoints is None:
         return None
@@ -137,29 +136,20 @@ def _collect_keypoints(detection: Detection) -> NDArray[np.float64] | None:
     return np.array(points, np.float64).reshape(-1, 3)
 
 
-def _format_match(match: DetectionOutcome) -> str:
-    if match.kind == "missed":
-        return f"{match.true_category} missed"
-    assert match.score is not None  # all but missed objects have one
-    score = _format_score(match.score)
-    if match.true_category not in (None, match.predicted_category):
-        return f"{match.predicted_category} {score}, label {match.true_category}"
-    return f"{match.predicted_category} {score}"
-
-
 def _format_score(score: float) -> str:
     return f"{score:.2f}".removeprefix("0")
 
 
-def _draw_annotations(rgb: Rgb, annotations: Sequence[BoxAnnotation]) -> Rgb:
+def _draw_annotations(
+    rgb: Rgb, annotations: Sequence[BoxAnnotation], longer_side_px: int | None = None
+) -> Rgb:
     height, width = rgb.shape[:2]
-    scale = MIN_LONGER_SIDE_PX / max(height, width)
-    if scale > 1:
-        size = (round(width * scale), round(height * scale))
-        enlarged = cv2.resize(rgb, size, interpolation=cv2.INTER_CUBIC)
-    else:
-        scale, enlarged = 1.0, rgb.copy()
-    canvas = np.asarray(enlarged, dtype=np.uint8)
+    longer_side_px = longer_side_px or max(height, width, MIN_LONGER_SIDE_PX)
+    scale = longer_side_px / max(height, width)
+    size = (round(width * scale), round(height * scale))
+    interpolation = cv2.INTER_CUBIC if scale > 1 else cv2.INTER_AREA
+    resized = cv2.resize(rgb, size, interpolation=interpolation) if scale != 1 else rgb.copy()
+    canvas = np.asarray(resized, dtype=np.uint8)
     for mark in annotations:
         _tint_mask(canvas, mark)
     scaled = [
@@ -171,10 +161,10 @@ def _draw_annotations(rgb: Rgb, annotations: Sequence[BoxAnnotation]) -> Rgb:
         )
         for mark in annotations
     ]
-    line_scale = max(1.0, max(canvas.shape[:2]) / MIN_LONGER_SIDE_PX)
+    line_scale = max(_MIN_SCALE, longer_side_px / MIN_LONGER_SIDE_PX)
     for mark in scaled:
         _draw_box(canvas, mark, line_scale)
-    return _draw_texts(canvas, scaled, round(_TEXT_PX * line_scale))
+    return _draw_texts(canvas, scaled, max(_SMALLEST_TEXT_PX, round(_TEXT_PX * line_scale)))
 
 
 def _tint_mask(canvas: Rgb, annotation: BoxAnnotation) -> None:

@@ -25,7 +25,7 @@ from sim2cam.scene.sensor import Sensor
 
 Rgb = NDArray[np.uint8]
 
-_SAMPLE_PX = 480
+_SAMPLE_PX = 360
 _ASSET_PX = 256
 _TEXT_HEIGHT_PX = 22
 _WHITE = (255, 255, 255)
@@ -41,13 +41,23 @@ _SENSOR = Sensor(
 )  # fmt: skip
 
 
-def build_sample_sheet(dataset: Dataset) -> Rgb:
-    """Tile the images of a dataset with their labels."""
-    overlays = (
-        draw_labels(images.read_rgb(sample.rgb), sample.objects or (), dataset.categories)
-        for sample in dataset.samples
+def build_sample_sheet(dataset: Dataset, *, tile_px: int = _SAMPLE_PX) -> Rgb:
+    """Tile the images of a dataset with their labels.
+
+    Args:
+        tile_px: Longer side of an image; text does not shrink with it.
+    """
+    return _tile_images(
+        [
+            draw_labels(
+                images.read_rgb(sample.rgb),
+                sample.objects or (),
+                dataset.categories,
+                longer_side_px=tile_px,
+            )
+            for sample in dataset.samples
+        ]
     )
-    return _tile_images([_resize_to_width(overlay, _SAMPLE_PX) for overlay in overlays])
 
 
 def build_asset_sheet(assets: Sequence[AssetInfo]) -> Rgb:
@@ -87,11 +97,6 @@ def _render_text(text: str) -> Rgb:
     origin, font = (4, _TEXT_HEIGHT_PX - 7), cv2.FONT_HERSHEY_SIMPLEX
     cv2.putText(canvas, ascii_text, origin, font, 0.4, (0, 0, 0), 1, cv2.LINE_AA)
     return canvas
-
-
-def _resize_to_width(rgb: Rgb, width: int) -> Rgb:
-    height = max(1, round(rgb.shape[0] * width / rgb.shape[1]))
-    return np.asarray(cv2.resize(rgb, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def _tile_images(images_rgb: Sequence[Rgb]) -> Rgb:

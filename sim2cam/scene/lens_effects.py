@@ -68,8 +68,8 @@ class Glare:
     Attributes:
         veil: Fraction of light spread evenly over the image.
         bloom: Fraction of light spread around its source.
-        bloom_radius: Standard deviation of the narrowest of three averaged Gaussians; the others are two and
-            four times as wide.
+        bloom_radius: Standard deviation of the narrowest of three averaged Gaussians, over the image width; the
+            others are two and four times as wide.
         ghost: Fraction of light in a ghost image, inverted about the principal point.
         ghost_scale: Scale of the ghost image.
     """
@@ -96,7 +96,7 @@ class Dirt:
     Attributes:
         coverage: Fraction of the image covered.
         loss: Fraction of light lost at the thickest smears; half of it is scattered over the image.
-        size: Size of a smear.
+        size: Size of a smear over the image width.
         seed: Seed of the smears.
     """
 
@@ -115,7 +115,7 @@ class Droplets:
 
     Attributes:
         count: Number of drops.
-        radius: Radius of the largest drop; the smallest is half as large.
+        radius: Radius of the largest drop over the image width; the smallest is half as large.
         seed: Seed of their positions.
     """
 

@@ -57,6 +57,10 @@ class PackageLabelFactors:
     """Print on one tin, carton or sheet; see ``PackageLabel``.
 
     Attributes:
+        seed: Seed of patterns, bar code and small print.
+        ground_hue, ground_saturation, ground_value: Colour of the ground.
+        letter_hue, letter_saturation, letter_value: Colour of the letters.
+        pattern_hue, pattern_saturation, pattern_value: Colour of the pattern.
         picture: Name of an image in the recipe's ``[pictures]``, or ``none``.
     """
 

@@ -128,7 +128,7 @@ def list_parameters(owner: type[Any]) -> Mapping[str, Parameter]:
 @functools.cache
 def _list_parameters(owner: Any) -> Mapping[str, Parameter]:
     hints = get_type_hints(owner, include_extras=True)
-    documentation = _read_documentation(owner)
+    documentation = read_field_documentation(owner)
     parameters = {}
     for field in fields(owner):
         parameter = _make_parameter(field.name, hints[field.name])
@@ -240,7 +240,7 @@ def _apply_note(parameter: Parameter, note: object) -> Parameter:
             return parameter
 
 
-def _read_documentation(owner: type) -> dict[str, str]:
+def read_field_documentation(owner: type) -> dict[str, str]:
     """Return the descriptions of fields in the docstrings of a class and its bases."""
     texts: dict[str, str] = {}
     for base in reversed(owner.__mro__):

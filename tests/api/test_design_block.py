@@ -67,7 +67,9 @@ def test_a_sampled_scene_is_that_of_the_dataset(recipe, sim):
     for view in (0, 1):
         assert np.array_equal(scene.render(view).rgb, sim[4 + view].rgb)
         assert scene.render(view).objects == sim[4 + view].objects
-    assert np.allclose(scene.render(1).depth_m, sim[5].depth_m, atol=1e-4)
+    frame = scene.render(1)
+    assert np.allclose(frame.depth_m, sim[5].depth_m, atol=1e-4)
+    assert frame.lens == sim[5].lens
     assert scene.certificate.rejection is None
     assert "data:image/png" in scene._repr_html_()
     changed = recipe.sample(seed=0, index=1, settings={"light/warmth": 0.25})

@@ -22,6 +22,7 @@ from rendering.memory import compute_growth
 from rendering.sheet import make_contact_sheet
 from rendering.spread import Clock, compute_spread
 from rendering.tabletop import export_tabletop, make_tabletop, unmirror_texture
+from result_tables import speed
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.meshes.mesh import build_mesh
@@ -38,7 +39,7 @@ def load(name):
     return module
 
 
-render, tables = load("render"), load("readme_tables")
+render = load("render")
 
 
 def timing(what, cpu_ms, wall_ms=None):
@@ -49,7 +50,7 @@ def timing(what, cpu_ms, wall_ms=None):
 
 def ran(name, **cpu_ms):
     timings = [timing(what, ms) for what, ms in cpu_ms.items()]
-    facts = {"name": name, "state": "ran", "lacks": "a lot", "timings": timings}
+    facts = {"name": name, "state": "ran", "timings": timings}
     return facts | {"memory_mb": {"peak": 120.4}, "agrees": {"ids": 0.9951, "depth_mm": 0.1}}
 
 
@@ -64,7 +65,7 @@ def results():
         ours,
         ran("pyrender", **{"RGB, depth": 400.0, "RGB, depth, ids": 420.0}),
         ran("pybullet TinyRenderer", **{"RGB, depth, ids": 100.0}),
-        {"name": "MuJoCo", "state": "not installed", "cure": "pip install mujoco", "lacks": "x"},
+        {"name": "MuJoCo", "state": "not installed", "cure": "pip install mujoco"},
         ran("Blender Cycles, 16 samples", **{"RGB, depth, ids": 12000.0}),
     ]
     tabletop = {
@@ -151,11 +152,11 @@ def test_aims_stand_beside_what_was_measured():
     assert render.list_aims(without)[2]["measured"] == "not run"
 
 
-def test_the_table_has_a_row_for_each_set_of_channels():
-    lines = tables.render_table(results()).splitlines()
+def test_the_tables_have_a_row_for_each_set_of_channels():
+    lines = speed.tabulate_renderers(results()).splitlines()
     head = "10 objects, 15,262 triangles"
     assert lines[0] == (
-        f"| renderer, 512x512 | CPU-ms: {head} | CPU-ms: {head} | wall-ms | memory, MB | same ids |"
+        f"| renderer, 512x512 | CPU-ms: {head} | CPU-ms: {head} | ms, 50 objects | memory, MB | equal ids |"
     )
     cell = "50 (49–51)"
     assert f"| sim2cam: RGB, depth | {cell} | {cell} | {cell} | 120 | — |" in lines
@@ -166,20 +167,34 @@ def test_the_table_has_a_row_for_each_set_of_channels():
         in lines
     )
     assert "| MuJoCo | not installed: `pip install mujoco` | | | | |" in lines
-    assert "| 2 workers over 1 | at least 1.9 | 1.95 |" in lines
-    steps = tables.render_steps_table(results()).splitlines()
-    assert "| all | 50.0 | |" in steps
-    assert "| all; the steps above take 5.0 times that | 10.0 |" in steps
-    assert "| normals | 2.5 (1.5–3.5) | 2.5 (1.5–3.5) |" in steps
-    assert "- pyrender lacks a lot." in steps
-    assert "- MuJoCo lacks x." not in steps
+
+
+@pytest.mark.parametrize(
+    ("tabulate", "row"),
+    [
+        (speed.tabulate_render_targets, "| speedup with 2 workers | at least 1.9 | 1.95 |"),
+        (speed.tabulate_render_stages, "| all stages | 50.0 | |"),
+        (
+            speed.tabulate_render_throughput,
+            "| all channels, 2 workers | 4.00 | 250 (249–251) | 900 |",
+        ),
+        (speed.tabulate_channels, "| normals | 2.5 (1.5–3.5) | 2.5 (1.5–3.5) |"),
+    ],
+)
+def test_costs_have_their_rows(tabulate, row):
+    assert row in tabulate(results()).splitlines()
+
+
+def test_limits_are_those_of_the_renderers_that_ran():
+    lines = speed.tabulate_renderer_limits(results()).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == [
+        "| sim2cam", "| pyrender", "| pybullet TinyRenderer", "| Blender Cycles, 16 samples",
+    ]  # fmt: skip
 
 
 def test_without_results_no_renderer_was_run():
-    text = tables.render_table(None)
-    assert text.count("not run") == len(RENDERERS) + 1
-    assert tables.render_steps_table(None) == "not run"
-    assert tuple(renderer.name for renderer in RENDERERS) == tables.RENDERERS
+    assert speed.tabulate_renderers(None).count("not run") == len(RENDERERS)
+    assert tuple(renderer.name for renderer in RENDERERS) == speed.RENDERERS
 
 
 def test_a_renderer_whose_package_is_missing_is_reported_with_the_cure(tmp_path, monkeypatch):
@@ -191,7 +206,7 @@ def test_a_renderer_whose_package_is_missing_is_reported_with_the_cure(tmp_path,
     (programs / "broken.py").write_text("raise ValueError('no light')")
     found = [
         benchmark_renderer(
-            Renderer(name, name, ""), sys.executable, tmp_path, tmp_path, frames=1, warm=0
+            Renderer(name, name), sys.executable, tmp_path, tmp_path, frames=1, warm=0
         )
         for name in ("absent", "broken")
     ]

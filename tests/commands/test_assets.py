@@ -43,7 +43,7 @@ def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
 
     assert main(["render", "mine.toml", "--preview"]) == 0
     sheet = images.read_rgb(place / "mine-preview.png")
-    assert sheet.shape == (4 * 360, 4 * 480, 3)
+    assert sheet.shape == (4 * 270, 4 * 360, 3)
 
     assert main(["render", "mine.toml", "--out", "sim", "--count", "8", "--workers", "1"]) == 0
     assert main(["check", "sim"]) == 0

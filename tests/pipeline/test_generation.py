@@ -279,7 +279,7 @@ def test_scene_that_never_rests_fails(monkeypatch):
         scene_sampling, "find_unprojectable_corner", lambda _scene: "the lens folds back"
     )
     with pytest.raises(
-        SceneError, match=r"did not come to rest in 20 consecutive attempts \(last: the lens folds"
+        SceneError, match=r"is not valid in 20 consecutive attempts \(last: the lens folds"
     ):
         simulate_scene(RECIPE, 0, 0)
 

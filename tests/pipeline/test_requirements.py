@@ -150,12 +150,12 @@ LARGE = replace(
 def test_preview_shows_scenes_of_the_dataset(tmp_path, monkeypatch):
     monkeypatch.setattr(generation, "SAMPLES_PER_SHARD", 2)
     small = render_preview(LARGE, tmp_path / "d", seed=0)
-    assert [sample.width for sample in small.samples] == [400, 400]
+    assert [sample.width for sample in small.samples] == [240, 240]
     for sample in small.samples:
         large = collect_camera_labels(simulate_scene(LARGE, 0, sample.scene_index).scene)[0]
         for one, other in zip(sample.objects, large, strict=True):
             assert one.category == other.category
-            assert one.box_xyxy == pytest.approx([400 / 640 * x for x in other.box_xyxy], abs=1.5)
+            assert one.box_xyxy == pytest.approx([240 / 640 * x for x in other.box_xyxy], abs=1.5)
 
 
 def test_preview_of_sequences_shows_scenes_at_rest(tmp_path, monkeypatch):
@@ -163,6 +163,20 @@ def test_preview_of_sequences_shows_scenes_at_rest(tmp_path, monkeypatch):
     (still,) = render_preview(load_recipe("dice-film"), tmp_path / "d", seed=0).samples
     assert still.frame_info.frame_index == 0
     assert still.channels == {}
+
+
+def test_preview_shows_keypoints(tmp_path, monkeypatch):
+    monkeypatch.setattr(generation, "SAMPLES_PER_SHARD", 2)
+    samples = render_preview(load_recipe("chessboard"), tmp_path / "d", seed=0).samples
+    points = [p for s in samples for label in s.objects for p in label.keypoints]
+    assert any(point.visibility == 2 for point in points)
+
+
+def test_preview_starts_no_scene_after_its_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(generation.time, "process_time", itertools.count().__next__)
+    preview = render_preview(load_recipe("chessboard"), tmp_path / "d", seed=0, max_cpu_s=1.5)
+    assert [sample.scene_index for sample in preview.samples] == [0, 1]
+    assert len(list(read_scenes(tmp_path / "d"))) == 2
 
 
 def test_factor_extremes_use_full_size_requirements():
@@ -181,11 +195,11 @@ def test_exhausted_budget_lists_all_failures():
         simulate_scene(needing(warm=warm, crowd=never), 0, 0)
     assert re.fullmatch(
         r"scene 0 of recipe 'dice' failed its requirement 'crowd' 3 times \(last: objects is \d, "
-        r"not 5 to 9\)\. Also, \d+ candidates? failed 'warm'(, \d+ candidates? did not come to rest)?\. "
+        r"not 5 to 9\)\. Also, \d+ candidates? failed 'warm'(, \d+ candidates? had invalid bodies or cameras)?\. "
         r"Widen its range, raise its budget, or change the domain\.",
         str(caught.value),
     ) or re.search(
-        r"Also, \d+ candidates? did not come to rest, \d+ candidates? failed 'warm'",
+        r"Also, \d+ candidates? had invalid bodies or cameras, \d+ candidates? failed 'warm'",
         str(caught.value),
     )
 
@@ -198,7 +212,7 @@ def test_unsettled_candidates_count_consecutively(monkeypatch):
         lambda _: None if next(drafts) % 6 == 0 else "the lens folds back",
     )
     never = Requirement(((5.0, 9.0),), measure="objects", budget=5)
-    found = r"requirement 'crowd' 5 times .* Also, (2[5-9]|3\d) candidates did not come to rest\."
+    found = r"requirement 'crowd' 5 times .* Also, (2[5-9]|3\d) candidates had invalid bodies or cameras\."
     with pytest.raises(SceneError, match=found):
         simulate_scene(needing(crowd=never), 0, 0)
 

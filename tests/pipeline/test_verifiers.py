@@ -8,11 +8,10 @@ import torch
 from sim2cam.adapt.translator.perceptual_consistency import perception_consistency_loss
 from sim2cam.errors import UsageError
 from sim2cam.images import compute_digest
-from sim2cam.models import shipped
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
-from sim2cam.models.shipped import resolve_weights
+from sim2cam.models.shipped_weights import resolve_weights
 from sim2cam.pipeline import verifiers
 from sim2cam.pipeline.verifiers import check_verifiers, load_perception, load_verifiers
 
@@ -85,18 +84,16 @@ def test_verifier_is_cached_until_weights_change(weights):
     assert before.args[0].card.categories == tuple("123456")
 
 
-def test_weights_are_resolved_by_file_or_shipped_name(tmp_path, monkeypatch):
+def test_weights_are_resolved_by_file_or_shipped_name(tmp_path):
     assert resolve_weights(Path("dice")) == SHIPPED_WEIGHTS / "dice.safetensors"
+    assert resolve_weights(Path("dice-verifier")) == SHIPPED_WEIGHTS / "dice-verifier.safetensors"
     for given in (Path("mine.safetensors"), Path("runs/dice"), tmp_path):
         assert resolve_weights(given) == given
-    (tmp_path / "dice-verifier.safetensors").touch()
-    monkeypatch.setattr(shipped, "WEIGHTS_FOLDER", tmp_path)
-    assert resolve_weights(Path("dice-verifier")) == tmp_path / "dice-verifier.safetensors"
     with pytest.raises(UsageError) as caught:
         resolve_weights(Path("dice-verifer"))
     assert str(caught.value) == (
         "no file or shipped weights 'dice-verifer'. Did you mean 'dice-verifier'? Allowed: "
-        "dice-verifier"
+        "dice, dice-verifier, lmo"
     )
 
 

@@ -9,10 +9,11 @@ from sim2cam.geometry.poses import Pose
 from sim2cam.objects.die import Die
 from sim2cam.objects.primitives import Ground
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
+from sim2cam.randomize.distributions import Choice, Constant, Integers, Normal, Uniform
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.lighting.beams import compute_ground_irradiance
+from sim2cam.render.optics.views import find_unprojectable_corner
 from sim2cam.scene import camera as scene_camera
 from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, TimeOfFlight
 from sim2cam.scene.light import Environment
@@ -348,3 +349,41 @@ def test_a_domain_without_glass_gives_cameras_without_it(domain):
     assert {
         (c.glass, c.sensor.mosaic, c.sensor.processing, c.sensor.automatics) for c in scene.cameras
     } == {(None,) * 4}
+
+
+STRONG_BARREL = {
+    "lens": {"k1": -0.25, "k2": -0.05, "p1": 0.0, "p2": 0.0, "shift_x": 0.02, "shift_y": 0.02},
+    "fisheye": {"k1": -0.25, "k2": 0.0, "k3": 0.0, "k4": 0.0},
+}
+
+
+def make_lens(domain, group, size, *, is_range):
+    """Return the lens of a scene of a portrait image with the strongest distortion."""
+    values = STRONG_BARREL[group]
+    domain = domain.replace_factors(
+        {f"{group}/{name}": Constant(value) for name, value in values.items()}
+        | {"view/fov_rad": Constant(1.0 if group == "lens" else 1.2)}
+    )
+    if is_range:
+        k1 = values["k1"]
+        domain = domain.replace_factors({f"{group}/k1": Normal(k1, 1e-9, k1 - 1e-9, k1 + 1e-9)})
+    scene = build_scene(sample_factors(domain, 0, 0, views=1), domain, *size)
+    return scene.cameras[0].lens, find_unprojectable_corner(scene)
+
+
+@pytest.mark.parametrize("group", ["lens", "fisheye"])
+def test_sampled_distortion_is_limited_to_the_corners_of_a_portrait_image(domain, group):
+    landscape, problem = make_lens(domain, group, (640, 360), is_range=True)
+    assert problem is None
+    assert landscape.k1 == pytest.approx(STRONG_BARREL[group]["k1"])
+    portrait, problem = make_lens(domain, group, (360, 640), is_range=True)
+    assert problem is None
+    ratio = portrait.k1 / landscape.k1
+    assert 0.1 < ratio < 1
+    assert portrait.k2 == pytest.approx(ratio * landscape.k2)
+
+
+def test_constant_distortion_is_kept(domain):
+    lens, problem = make_lens(domain, "lens", (360, 640), is_range=False)
+    assert lens.k1 == STRONG_BARREL["lens"]["k1"]
+    assert "folds back" in problem

@@ -1,8 +1,11 @@
 """Drawn boxes lie where they should, in the colour of their outcome; the image given stays."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from sim2cam.data.sample import Keypoint
 from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.report.overlay import (
     IGNORED_COLOUR,
@@ -126,3 +129,24 @@ def test_keypoints_are_dots_and_hidden_ones_rings():
     assert tuple(drawn[300, 260]) == get_category_colour(0)
     assert tuple(drawn[300, 340]) == (128, 128, 128)
     assert tuple(drawn[300, 346]) == get_category_colour(0)
+
+
+@pytest.mark.parametrize("longer_side_px", [180, 360])
+def test_text_of_small_images_is_readable(label, longer_side_px):
+    drawn = draw_labels(grey(), [label("abc", BOX)], ["abc"], longer_side_px=longer_side_px)
+    assert drawn.shape == (longer_side_px * 2 // 3, longer_side_px, 3)
+    plate_rows = (drawn == get_category_colour(0)).all(axis=2).sum(axis=1) > 10
+    assert plate_rows.sum() > 11
+
+
+def test_labelled_keypoints_are_drawn_unless_outside_the_image(label):
+    def draw(visibility):
+        points = (Keypoint("corner", (150.0, 150.0), visibility),)
+        drawn = draw_labels(grey(), [replace(label("a", BOX), keypoints=points)], ["a"])
+        return (drawn[290:312, 290:312] == get_category_colour(0)).all(axis=2)
+
+    visible, hidden, outside = draw(2), draw(1), draw(0)
+    assert visible[11, 11]
+    assert hidden.any()
+    assert not hidden[11, 11]
+    assert not outside.any()

@@ -21,6 +21,7 @@ from sim2cam.data.checks.exposure_coverage import audit_coverage
 from sim2cam.data.checks.geometry import audit_geometry
 from sim2cam.data.checks.labels import audit_labels
 from sim2cam.data.checks.motion import audit_flow, audit_tracks
+from sim2cam.data.checks.small_objects import describe_small_objects
 from sim2cam.data.parsing import is_inside_folder
 from sim2cam.data.reader import (
     SampleRecord,
@@ -88,6 +89,7 @@ def check_dataset(root: Path) -> CheckReport:
         parent_records, parent_problems = _read_parent_records(resolve_parent(root, header))
         problems.extend(parent_problems)
     objects = 0
+    areas_px: dict[str, list[float]] = {}
     categories = tuple(header["categories"])
     records_by_key = {_get_sequence_key(record, 0): record for record in raw_samples}
     for record in raw_samples:
@@ -100,6 +102,7 @@ def check_dataset(root: Path) -> CheckReport:
         if parent_records is not None:
             labelled_fields = parent_records.get(str(record.fields.get("parent")), {})
             messages.extend(_check_against_parent(record.fields, labelled_fields))
+        areas_px[_get_name(record)] = _collect_areas_px(labelled_fields)
         objects += len(labelled_fields.get("objects", ()))
         problems.extend(DatasetProblem(_get_name(record), message) for message in messages)
     for record in rejected:
@@ -107,11 +110,20 @@ def check_dataset(root: Path) -> CheckReport:
             DatasetProblem(_get_name(record), message) for message in _check_files(record)
         )
     leftovers = [*root.glob(f"*{TEMPORARY_SUFFIX}"), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]
+    small_objects = describe_small_objects(areas_px)
     warnings = (
+        *([small_objects] if small_objects else ()),
         *(f"{path} is left over from a killed run" for path in sorted(leftovers)),
         *(f"quarantined: {scene.reason}" for scene in quarantined),
     )
     return CheckReport(len(raw_samples), objects, tuple(problems), warnings)
+
+
+def _collect_areas_px(fields: dict[str, Any]) -> list[float]:
+    """Return the visible pixels of the objects of a record; invalid labels are reported elsewhere."""
+    labels = [label for label in fields.get("objects", ()) if isinstance(label, dict)]
+    areas = [label.get("area_px") for label in labels if not label.get("is_crowd")]
+    return [float(area) for area in areas if isinstance(area, int | float)]
 
 
 def _get_sequence_key(record: SampleRecord, offset: int) -> tuple[Any, ...]:

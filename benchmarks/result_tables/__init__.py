@@ -1,0 +1,1 @@
+"""Markdown tables of committed benchmark results, for README.md and docs."""

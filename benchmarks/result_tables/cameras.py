@@ -1,0 +1,74 @@
+"""Tables of camera calibration and drift detection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from result_tables.cells import Results, format_number, format_score, format_table
+
+UNCHANGED = (
+    ("rendered", "same", "hidden cameras, 20 images and 8 later images"),
+    ("dice", "same", "photos of dice at random, 60 and 20 later photos"),
+    ("gopro", "same", "lens alone, random halves of 35 photos of a chessboard"),
+    ("dice", "halves of a day", "photos of dice, first and second half of a day"),
+    ("dice", "other day", "photos of dice, one day and the other"),
+)
+"""Comparisons without a change: source, name, and what tables print."""
+CHANGES = {"8 % of the light astray": "veiling glare of 8 %", "a third of the electrons": "full well / 3",
+           "smears before a third": "smears on a third of the lens",
+           "three quarters of the size": "image size x 0.75",
+           "written again, else as it was": "re-encoded, otherwise unchanged"}  # fmt: skip
+"""Names of changes that tables print in place of those of the results."""
+
+
+def tabulate_calibration(results: Results) -> str:
+    """Return the accuracy of ``calibrate`` by parameter."""
+    summary = (results or {}).get("summary", {})
+    count = len((results or {}).get("cameras", {}))
+    return format_table(
+        ("parameter", "estimated for", "median error", "median width of the interval", "true value in the 95 % interval"),
+        (
+            (
+                f"`{name}`",
+                f"{row['told']} of {count}",
+                format_number(row["median_error"]),
+                format_number(row["median_width"]),
+                format_score(row["covered"]),
+            )
+            for name, row in summary.items()
+        ),
+    )  # fmt: skip
+
+
+def tabulate_false_alarms(results: Results) -> str:
+    """Return the false alarms of ``drift``."""
+    summary = (results or {}).get("summary", {})
+    rows: list[Sequence[object]] = []
+    for source, name, text in UNCHANGED:
+        part = summary.get(source, {}).get(name)
+        parameters = ", ".join(f"`{key}`" for key in part.get("named", ())) or "—" if part else ""
+        rows.append(
+            (text, part["trials"], part["alarms"], parameters) if part else (text, "not run")
+        )
+    return format_table(("nothing changed", "comparisons", "alarms", "reported parameters"), rows)
+
+
+def tabulate_drift(results: Results) -> str:
+    """Return the detected changes of ``drift``."""
+    summary = (results or {}).get("summary", {})
+    detections = [summary.get(source, {}).get("planted", {}) for source in ("rendered", "dice")]
+    rows = (
+        (CHANGES.get(name, name), *(cell for part in detections for cell in _format_detections(part.get(name))))
+        for name in dict.fromkeys(name for part in detections for name in part)
+    )  # fmt: skip
+    others = "other parameters, mean"
+    return format_table(
+        ("change", "detected, hidden cameras", others, "detected, photos of dice", others), rows
+    )
+
+
+def _format_detections(counts: dict[str, Any] | None) -> tuple[str, str]:
+    if counts is None:
+        return "—", "—"
+    return f"{counts['found']} of {counts['trials']}", f"{counts['others']:.1f}"

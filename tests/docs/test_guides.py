@@ -1,0 +1,73 @@
+"""Examples in the documentation: every recipe loads, every command and option exists."""
+
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim2cam.images import encode_png
+from sim2cam.pipeline.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted((*DOCS.glob("start/*.md"), *DOCS.glob("guides/*.md"), DOCS / "index.md"))
+IMAGES = (
+    "photos/oak.jpg", "photos/lawn.jpg", "photos/carpet.jpg", "photos/street.jpg",
+    "photos/kitchen.jpg", "stickers/sale.png", "hdri/studio.png",
+)  # fmt: skip
+"""Files that examples name."""
+
+
+def list_blocks(language):
+    for page in PAGES:
+        blocks = re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.M | re.S)
+        for number, block in enumerate(blocks):
+            yield pytest.param(block, id=f"{page.stem}-{number}")
+
+
+def list_recipes():
+    for parameter in list_blocks("toml"):
+        tables = tomllib.loads(parameter.values[0])
+        if "base" in tables and "camera" not in tables:
+            imports_models = "pybullet_data" in parameter.values[0] or tables["base"] == "panda"
+            marks = [pytest.mark.slow] if imports_models else []
+            yield pytest.param(*parameter.values, id=parameter.id, marks=marks)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("examples")
+    for name in IMAGES:
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(encode_png(np.full((32, 64, 3), 120, np.uint8)))
+    return root
+
+
+@pytest.mark.parametrize("text", list(list_recipes()))
+def test_recipes_load(text, folder):
+    path = folder / "example.toml"
+    path.write_text(text if "name =" in text else f'name = "example"\n{text}')
+    assert load_recipe(str(path)).domain.groups
+
+
+@pytest.mark.parametrize("text", list(list_blocks("sh")))
+def test_commands_exist(text):
+    sys.path.insert(0, str(DOCS))
+    try:
+        import reference
+    finally:
+        sys.path.remove(str(DOCS))
+    commands = reference.list_commands()
+    for line in text.splitlines():
+        match = re.search(r"\bsim2cam ((?:adapt |domain |scenes )?[a-z-]+)(.*)", line)
+        if match is None or "pip install" in line:
+            continue
+        name, words = match[1], shlex.split(match[2], comments=True)
+        options = {o.name for o in reference.list_options(commands[name])}
+        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert flags <= options, line
