@@ -127,6 +127,11 @@ class Drift:
     def run(self) -> DriftResult:
         """Compare the photos with the calibration."""
         check_numbers(seed=self.seed)
+        if self.out is not None:
+            files = self.out, _get_page_path(self.out)
+            check_output_files(
+                *files, overwrite=self.overwrite, inputs=[self.camera, self.captures]
+            )
         check_inputs(self.camera, self.captures, weights=self.monitor)
 
         from sim2cam.adapt.calibration.camera_fit import read_camera
@@ -135,11 +140,6 @@ class Drift:
         from sim2cam.report.drift import write_drift_page
         from sim2cam.seeds import derive_rng
 
-        if self.out is not None:
-            files = self.out, _get_page_path(self.out)
-            check_output_files(
-                *files, overwrite=self.overwrite, inputs=[self.camera, self.captures]
-            )
         board = None if self.board is None else _parse_board(self.board)
         fit = read_camera(self.camera)
         console = self.output.make_console()
