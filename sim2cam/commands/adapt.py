@@ -23,7 +23,7 @@ from sim2cam.commands.options import (
     check_inputs,
     check_numbers,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.commands.runs import (
     drop_unset,
     lock_run_folder,
@@ -152,7 +152,7 @@ class AdaptTrain:
             _print_warnings(console, find_data_warnings(sim, real))
             with lock_folder(self.out):
                 fit_parameter_free_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
-            return AdaptTrainResult(self.out, method)
+            return AdaptTrainResult(self.out, method, self.sim)
         warnings = check_training(
             sim, real, training, self.out, verifiers, paired=self.paired, device=self.device
         )
@@ -174,7 +174,7 @@ class AdaptTrain:
                     perception=perception,
                 )
             page = write_training_page(self.out, outcome, real) if is_main_process() else None
-        return AdaptTrainResult(self.out, method, outcome, page)
+        return AdaptTrainResult(self.out, method, self.sim, outcome, page)
 
     def _check_method_flags(self, method: str) -> None:
         """Raise UsageError for flags that only the learned translator has."""
@@ -221,12 +221,14 @@ class AdaptTrainResult(Result):
     Attributes:
         run: Run folder.
         method: Method.
+        sim: Renders.
         outcome: Selected checkpoint and warnings; None for transfers without a network.
         page: Page of the training; None if none was written.
     """
 
     run: Path
     method: str
+    sim: Path
     outcome: TrainingOutcome | None = None
     page: Path | None = None
 
@@ -248,6 +250,11 @@ class AdaptTrainResult(Result):
         first = f"{summary}; selected weights: step {selection.step} ({selection.reason})"
         pages = [f"page: {self.page}"] if self.page else []
         return "\n".join([first, *warnings, *pages])
+
+    @property
+    def next_step(self) -> str:
+        """Command that translates renders."""
+        return format_command("adapt", "apply", self.run, "--data", self.sim, "--out", "adapted")
 
 
 @dataclass(frozen=True)
@@ -317,16 +324,24 @@ class AdaptApply:
             )
         page = self.out / CERTIFICATE_PAGE
         write_certificate_page(certificate, list_image_pairs(self.out, sim), page)
-        return AdaptApplyResult(self.out, certificate, page)
+        return AdaptApplyResult(self.out, certificate, page, self.data, self.recipe)
 
 
 @dataclass(frozen=True)
 class AdaptApplyResult(Result):
-    """Translated dataset, its certificate and its page."""
+    """Translated dataset, its certificate and its page.
+
+    Attributes:
+        out: Folder of the dataset.
+        data: Renders.
+        recipe: Name or file of the recipe.
+    """
 
     out: Path
     certificate: DatasetCertificate
     page: Path
+    data: Path
+    recipe: str
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of accepted and rejected images, and the decision."""
@@ -354,6 +369,11 @@ class AdaptApplyResult(Result):
             "certificate.html for the reasons. Train the translator longer, or use other real images."
         )
         return None if self.certificate.accepted_count else message
+
+    @property
+    def next_step(self) -> str:
+        """Command that trains on renders and translations."""
+        return format_command("train", self.recipe, "--data", self.data, self.out, "--out", "run")
 
 
 def _check_fitted_method(

@@ -15,7 +15,7 @@ from sim2cam.commands.options import (
     check_inputs,
     check_output_files,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import UsageError
 from sim2cam.files import convert_write_errors, write_atomic
 
@@ -101,6 +101,11 @@ class AssetsResult(Result):
         """Why the command line exits with 1: unusable files."""
         unusable, total = sum(asset.info is None for asset in self.assets), len(self.assets)
         return f"{self.folder}: {unusable} of {total} cannot be used." if unusable else None
+
+    @property
+    def next_step(self) -> str:
+        """Command that writes a recipe for the files."""
+        return format_command("new", "NAME", "--assets", self.folder)
 
 
 @dataclass(frozen=True)

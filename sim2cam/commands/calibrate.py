@@ -15,7 +15,7 @@ from sim2cam.commands.options import (
     check_numbers,
     check_output_files,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -104,6 +104,13 @@ class CalibrateResult(Result):
         lines = [f"camera: {self.camera}", f"page: {self.page}"] if self.camera else []
         return "\n".join([*_describe_fit(self.fit), *lines])
 
+    @property
+    def next_step(self) -> str:
+        """Command that uses the camera, or writes its file."""
+        if self.camera is None:
+            return format_command("calibrate", "CAPTURES", "--out", "camera.json")
+        return f'set camera = "{self.camera}" in a recipe, then sim2cam render RECIPE --preview'
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -180,6 +187,14 @@ class DriftResult(Result):
         """Return excluded photos, the number of changes and the path of the page."""
         lines = [*_list_excluded(self.report), _summarize_drift(self.report)]
         return "\n".join([*lines, f"page: {self.page}"] if self.page else lines)
+
+    @property
+    def next_step(self) -> str:
+        """Command that calibrates a changed camera."""
+        has_drifted = any(shift.status == "drifted" for shift in self.report.shifts)
+        return (
+            format_command("calibrate", "CAPTURES", "--out", "CAMERA.json") if has_drifted else ""
+        )
 
 
 def _get_page_path(out: Path) -> Path:

@@ -14,7 +14,7 @@ from sim2cam.commands.options import (
     check_inputs,
     check_numbers,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.files import lock_folder, prepare_folder
 
 if TYPE_CHECKING:
@@ -98,3 +98,8 @@ class DemoScores(Result):
     def summary(self) -> str:
         """Return notes and the path of the page."""
         return "\n".join([*(f"note: {note}" for note in self.result.notes), f"page: {self.page}"])
+
+    @property
+    def next_step(self) -> str:
+        """Command that starts a recipe for own objects."""
+        return format_command("new", "mine", "--assets", "MESHES")

@@ -22,7 +22,7 @@ from sim2cam.commands.options import (
     check_numbers,
     check_output_files,
 )
-from sim2cam.commands.results import PageResult, Result
+from sim2cam.commands.results import PageResult, Result, format_command
 from sim2cam.errors import UsageError, suggest_name
 from sim2cam.files import lock_folder, prepare_folder
 
@@ -75,7 +75,8 @@ class DomainShow:
         check_output_files(out, overwrite=self.overwrite, inputs=[Path(self.recipe)])
         factors = sample_factor_histograms(recipe.domain, self.seed, count=self.count, views=1)
         range_ends = self._render_range_ends(recipe, factors)
-        return PageResult(write_domain_page(recipe.name, self.count, factors, range_ends, out))
+        page = write_domain_page(recipe.name, self.count, factors, range_ends, out)
+        return PageResult(page, format_command("render", self.recipe, "--preview"))
 
     def _render_range_ends(
         self, recipe: Recipe, factors: tuple[FactorHistogram, ...]
@@ -214,6 +215,11 @@ class DomainFitResult(Result):
     def summary(self) -> str:
         """Return changed ranges, domain gaps and paths."""
         return f"{_summarize_fit(self.fit)}\nrecipe: {self.recipe}\npage: {self.page}"
+
+    @property
+    def next_step(self) -> str:
+        """Command that shows scenes of the fitted recipe."""
+        return format_command("render", self.recipe, "--preview")
 
 
 def _summarize_fit(fit: domain_fit.DomainFit) -> str:

@@ -18,7 +18,7 @@ from sim2cam.commands.options import (
     check_numbers,
     check_output_files,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -134,6 +134,11 @@ class ExportResult(Result):
         counts = ", ".join(f"{name} {count} images" for name, count in (self.images or {}).items())
         lines = [f"{omission}." for omission in self.omissions]
         return "\n".join([*lines, f"{self.format}: {self.out}{counts and f': {counts}'}"])
+
+    @property
+    def next_step(self) -> str:
+        """Command that shows the exported images."""
+        return "" if self.images is None else format_command("inspect", self.out)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from sim2cam.commands.options import (
     check_inputs,
     check_numbers,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import UsageError
 
 
@@ -40,6 +40,13 @@ class PseudoLabelResult(Result):
         """Return the file and the counts."""
         counts = f"{self.confident} labels, {self.uncertain} uncertain"
         return f"{self.labels}: {self.images} images, {counts}"
+
+    @property
+    def next_step(self) -> str:
+        """Command that trains on the pseudo-labels."""
+        return format_command(
+            "train", "RECIPE", "--data", "RENDERS", self.labels, "--from", "WEIGHTS", "--out", "run"
+        )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from sim2cam.commands.options import (
     check_numbers,
     parse_category_map,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.commands.runs import drop_unset, lock_run_folder, make_callbacks, set_thread_budget
 from sim2cam.errors import UsageError
 from sim2cam.learn.launch import is_main_process
@@ -47,6 +47,11 @@ class TrainResult(Result):
     def summary(self) -> str:
         """Return the path of the weights."""
         return f"weights: {self.weights}"
+
+    @property
+    def next_step(self) -> str:
+        """Command that scores the detector."""
+        return format_command("bench", self.weights, "--captures", "REAL", "--out", "scores.json")
 
 
 @dataclass(frozen=True)

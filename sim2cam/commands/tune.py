@@ -22,7 +22,7 @@ from sim2cam.commands.options import (
     check_output_folder,
     parse_category_map,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ class TuneResult(Result):
     box_expansion: float
     calibrated: bool
     images: int
+
+    @property
+    def next_step(self) -> str:
+        """Command that scores the detector."""
+        return format_command("bench", self.weights, "--captures", "REAL", "--out", "scores.json")
 
 
 @dataclass(frozen=True)
