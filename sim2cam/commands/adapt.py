@@ -20,9 +20,10 @@ from sim2cam.commands.options import (
     Seed,
     SkipInvalid,
     Split,
+    check_inputs,
     check_numbers,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.commands.runs import (
     drop_unset,
     lock_run_folder,
@@ -103,6 +104,13 @@ class AdaptTrain:
         self, recipe: Recipe | None = None, sim: Dataset | None = None, real: Dataset | None = None
     ) -> AdaptTrainResult:
         """Train a translator, or fit a transfer; values in memory replace files if given."""
+        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
+        check_inputs(
+            None if sim else self.sim,
+            None if real else self.real,
+            recipe=None if recipe else self.recipe,
+        )
+
         from sim2cam.adapt.training.data_warnings import find_data_warnings
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.commands.pages import write_training_page
@@ -117,7 +125,6 @@ class AdaptTrain:
             train_network,
         )
 
-        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.output.make_console()
         set_thread_budget(self.workers, console)
         read = partial(read_real_images, skip_invalid=self.skip_invalid)
@@ -145,7 +152,7 @@ class AdaptTrain:
             _print_warnings(console, find_data_warnings(sim, real))
             with lock_folder(self.out):
                 fit_parameter_free_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
-            return AdaptTrainResult(self.out, method)
+            return AdaptTrainResult(self.out, method, self.sim)
         warnings = check_training(
             sim, real, training, self.out, verifiers, paired=self.paired, device=self.device
         )
@@ -167,7 +174,7 @@ class AdaptTrain:
                     perception=perception,
                 )
             page = write_training_page(self.out, outcome, real) if is_main_process() else None
-        return AdaptTrainResult(self.out, method, outcome, page)
+        return AdaptTrainResult(self.out, method, self.sim, outcome, page)
 
     def _check_method_flags(self, method: str) -> None:
         """Raise UsageError for flags that only the learned translator has."""
@@ -214,12 +221,14 @@ class AdaptTrainResult(Result):
     Attributes:
         run: Run folder.
         method: Method.
+        sim: Renders.
         outcome: Selected checkpoint and warnings; None for transfers without a network.
         page: Page of the training; None if none was written.
     """
 
     run: Path
     method: str
+    sim: Path
     outcome: TrainingOutcome | None = None
     page: Path | None = None
 
@@ -241,6 +250,11 @@ class AdaptTrainResult(Result):
         first = f"{summary}; selected weights: step {selection.step} ({selection.reason})"
         pages = [f"page: {self.page}"] if self.page else []
         return "\n".join([first, *warnings, *pages])
+
+    @property
+    def next_step(self) -> str:
+        """Command that translates renders."""
+        return format_command("adapt", "apply", self.run, "--data", self.sim, "--out", "adapted")
 
 
 @dataclass(frozen=True)
@@ -273,14 +287,22 @@ class AdaptApply:
 
     def run(self, recipe: Recipe | None = None, sim: Dataset | None = None) -> AdaptApplyResult:
         """Translate the images; a recipe and renders in memory replace files if given."""
+        workers = _default_workers(self.device) if self.workers is None else self.workers
+        check_numbers(seed=self.seed, workers=workers, limit=self.limit)
+        check_inputs(
+            self.translator,
+            None if sim else self.data,
+            recipe=None if recipe else self.recipe,
+        )
+        check_inputs(weights=self.task)
+        check_inputs(weights=self.verifier)
+
         from sim2cam.data.real_images import read_real_images
         from sim2cam.data.writer import CERTIFICATE_PAGE
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translation import Certification, apply_transfer, list_image_pairs
         from sim2cam.report.certificate import write_certificate_page
 
-        workers = _default_workers(self.device) if self.workers is None else self.workers
-        check_numbers(seed=self.seed, workers=workers, limit=self.limit)
         sim = sim or read_real_images(self.data, skip_invalid=self.skip_invalid)
         _report_video_frames(self.output.make_console(), sim)
         sim = sim.take(self.limit)
@@ -302,16 +324,24 @@ class AdaptApply:
             )
         page = self.out / CERTIFICATE_PAGE
         write_certificate_page(certificate, list_image_pairs(self.out, sim), page)
-        return AdaptApplyResult(self.out, certificate, page)
+        return AdaptApplyResult(self.out, certificate, page, self.data, self.recipe)
 
 
 @dataclass(frozen=True)
 class AdaptApplyResult(Result):
-    """Translated dataset, its certificate and its page."""
+    """Translated dataset, its certificate and its page.
+
+    Attributes:
+        out: Folder of the dataset.
+        data: Renders.
+        recipe: Name or file of the recipe.
+    """
 
     out: Path
     certificate: DatasetCertificate
     page: Path
+    data: Path
+    recipe: str
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of accepted and rejected images, and the decision."""
@@ -339,6 +369,11 @@ class AdaptApplyResult(Result):
             "certificate.html for the reasons. Train the translator longer, or use other real images."
         )
         return None if self.certificate.accepted_count else message
+
+    @property
+    def next_step(self) -> str:
+        """Command that trains on renders and translations."""
+        return format_command("train", self.recipe, "--data", self.data, self.out, "--out", "run")
 
 
 def _check_fitted_method(
@@ -381,7 +416,7 @@ def _resolve_domain_folder(folder: Path, name: str) -> Path:
 
 
 def _resolve_verifiers(task: Path | None, verifier: Path | None) -> tuple[tuple[str, Path], ...]:
-    from sim2cam.pipeline.verifiers import resolve_weights
+    from sim2cam.models.shipped_weights import resolve_weights
 
     paths = (("task", task), ("verifier", verifier))
     return tuple((name, resolve_weights(path)) for name, path in paths if path is not None)

@@ -11,10 +11,11 @@ from sim2cam.commands.options import (
     Option,
     OutputOptions,
     Overwrite,
+    check_inputs,
     check_numbers,
     check_output_files,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ class Calibrate:
 
     def run(self) -> CalibrateResult:
         """Calibrate the camera and write the file."""
+        check_numbers(seed=self.seed)
+        check_inputs(self.captures, weights=self.monitor)
+
         from sim2cam.adapt.calibration.camera_calibration import calibrate
         from sim2cam.adapt.calibration.camera_fit import write_camera
         from sim2cam.report.calibration import write_calibration_page
         from sim2cam.seeds import derive_rng
 
-        check_numbers(seed=self.seed)
         if self.out is not None:
             files = self.out, _get_page_path(self.out)
             check_output_files(*files, overwrite=self.overwrite, inputs=[self.captures])
@@ -101,6 +104,13 @@ class CalibrateResult(Result):
         lines = [f"camera: {self.camera}", f"page: {self.page}"] if self.camera else []
         return "\n".join([*_describe_fit(self.fit), *lines])
 
+    @property
+    def next_step(self) -> str:
+        """Command that uses the camera, or writes its file."""
+        if self.camera is None:
+            return format_command("calibrate", "CAPTURES", "--out", "camera.json")
+        return f'set camera = "{self.camera}" in a recipe, then sim2cam render RECIPE --preview'
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -123,18 +133,20 @@ class Drift:
 
     def run(self) -> DriftResult:
         """Compare the photos with the calibration."""
-        from sim2cam.adapt.calibration.camera_fit import read_camera
-        from sim2cam.adapt.calibration.drift import detect_drift
-        from sim2cam.data.writer import write_json
-        from sim2cam.report.drift import write_drift_page
-        from sim2cam.seeds import derive_rng
-
         check_numbers(seed=self.seed)
         if self.out is not None:
             files = self.out, _get_page_path(self.out)
             check_output_files(
                 *files, overwrite=self.overwrite, inputs=[self.camera, self.captures]
             )
+        check_inputs(self.camera, self.captures, weights=self.monitor)
+
+        from sim2cam.adapt.calibration.camera_fit import read_camera
+        from sim2cam.adapt.calibration.drift import detect_drift
+        from sim2cam.data.writer import write_json
+        from sim2cam.report.drift import write_drift_page
+        from sim2cam.seeds import derive_rng
+
         board = None if self.board is None else _parse_board(self.board)
         fit = read_camera(self.camera)
         console = self.output.make_console()
@@ -176,6 +188,14 @@ class DriftResult(Result):
         lines = [*_list_excluded(self.report), _summarize_drift(self.report)]
         return "\n".join([*lines, f"page: {self.page}"] if self.page else lines)
 
+    @property
+    def next_step(self) -> str:
+        """Command that calibrates a changed camera."""
+        has_drifted = any(shift.status == "drifted" for shift in self.report.shifts)
+        return (
+            format_command("calibrate", "CAPTURES", "--out", "CAMERA.json") if has_drifted else ""
+        )
+
 
 def _get_page_path(out: Path) -> Path:
     """Return the path of the page next to an output file."""
@@ -185,7 +205,8 @@ def _get_page_path(out: Path) -> Path:
 
 
 def _load_monitor(weights: Path | None) -> DetectorMonitor | None:
-    from sim2cam.pipeline.verifiers import load_monitor, resolve_weights
+    from sim2cam.models.shipped_weights import resolve_weights
+    from sim2cam.pipeline.verifiers import load_monitor
 
     return None if weights is None else load_monitor(resolve_weights(weights))
 

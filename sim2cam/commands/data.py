@@ -20,10 +20,11 @@ from sim2cam.commands.options import (
     Seed,
     SkipInvalid,
     Split,
+    check_inputs,
     check_numbers,
     check_output_files,
 )
-from sim2cam.commands.results import PageResult, Result
+from sim2cam.commands.results import PageResult, Result, format_command
 from sim2cam.commands.runs import remove_damaged_shards
 from sim2cam.errors import UsageError
 from sim2cam.files import write_atomic
@@ -72,12 +73,16 @@ class Render:
 
     def run(self, recipe: Recipe | None = None) -> RenderResult | RenderPreview | RenderPlan:
         """Render the dataset, with a recipe in memory instead of a file if given."""
+        check_numbers(seed=self.seed, workers=self.workers)
+        self._check_preview_flags() if self.preview else self._check_count()
+        if self.skip_render and self.scenes is not None:
+            raise UsageError("--skip-render and --scenes exclude each other. Remove one.")
+        check_inputs(self.scenes, recipe=None if recipe else self.recipe)
+
         from sim2cam.pipeline.generation import estimate_cost, find_unknown_instances, generate
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.render.renderer import get_renderer
 
-        check_numbers(seed=self.seed, workers=self.workers)
-        self._check_preview_flags() if self.preview else self._require_output()
         recipe = recipe or load_recipe(self.recipe)
         render = recipe.render
         if self.size is not None:
@@ -92,12 +97,13 @@ class Render:
         console.info(f"renderer: {get_renderer().name}")
         if self.preview:
             return self._write_preview(recipe, change)
-        out, count = self._require_output()
-        if self.dry_run:
+        count = self._check_count()
+        if self.dry_run or self.out is None:
             plan = estimate_cost(
                 recipe, count=count, seed=self.seed, workers=self.workers, change=change
             )
-            return RenderPlan(**plan)
+            return RenderPlan(**plan, recipe=self.recipe, count=count)
+        out = self.out
         if self.verify:
             remove_damaged_shards(out, self.folder, self.output)
         if self.skip_render:
@@ -118,23 +124,22 @@ class Render:
         for name in find_unknown_instances(change, out):
             console.info(f"no scene contains {name}: it is not changed.")
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
-        return RenderResult(out, {"images": len(dataset.samples), "objects": objects})
+        counts = {"images": len(dataset.samples), "objects": objects}
+        return RenderResult(out, counts, self.recipe)
 
-    def _require_output(self) -> tuple[Path, int]:
-        """Return --out and --count; raise UsageError if one is missing."""
-        if self.out is None or self.count is None:
+    def _check_count(self) -> int:
+        """Return --count; raise UsageError if it, or --out where images are kept, is missing."""
+        if self.count is None or (self.out is None and not self.dry_run):
             raise UsageError("give --out and --count, or --preview.")
         if self.count < 1:
             raise UsageError(f"--count must be 1 or more, not {self.count}")
-        return self.out, self.count
+        return self.count
 
     def _simulate(
         self, recipe: Recipe, intervention: Intervention, out: Path, count: int
     ) -> RenderResult:
         from sim2cam.pipeline.generation import simulate_scenes
 
-        if self.scenes is not None:
-            raise UsageError("--skip-render and --scenes exclude each other. Remove one.")
         with self.output.make_console().show_progress("simulating") as stages:
             scene_count = simulate_scenes(
                 recipe,
@@ -147,7 +152,7 @@ class Render:
                 progress=stages("simulating"),
                 change=intervention,
             )
-        return RenderResult(out, {"scenes": scene_count})
+        return RenderResult(out, {"scenes": scene_count}, self.recipe)
 
     def _check_preview_flags(self) -> None:
         """Raise UsageError for flags without effect on a preview."""
@@ -176,7 +181,7 @@ class Render:
             write_atomic(path, images.encode_png(build_sample_sheet(samples)))
             for name in find_unknown_instances(intervention, samples.root):
                 self.output.make_console().info(f"no scene contains {name}: it is not changed.")
-        return RenderPreview(path, len(samples.samples))
+        return RenderPreview(path, len(samples.samples), self.recipe)
 
 
 @dataclass(frozen=True)
@@ -186,10 +191,12 @@ class RenderResult(Result):
     Attributes:
         out: Folder.
         counts: Numbers of ``images`` and ``objects``, or of ``scenes``.
+        recipe: Name or file of the recipe.
     """
 
     out: Path
     counts: Mapping[str, int]
+    recipe: str
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts."""
@@ -210,6 +217,15 @@ class RenderResult(Result):
         message = f"{scenes} failed. Change the recipe, or use the dataset without them."
         return f"{self.out}: {message}" if failed else None
 
+    @property
+    def next_step(self) -> str:
+        """Command that trains on the images, or renders the scenes."""
+        if "scenes" in self.counts:
+            return format_command(
+                "render", self.recipe, "--scenes", self.out, "--count", "N", "--out", "OUT"
+            )
+        return format_command("train", self.recipe, "--data", self.out, "--out", "run")
+
 
 @dataclass(frozen=True)
 class RenderPreview(Result):
@@ -218,27 +234,42 @@ class RenderPreview(Result):
     Attributes:
         image: Path of the image.
         scenes: Number of scenes, 16 or as many as were finished in time.
+        recipe: Name or file of the recipe.
     """
 
     image: Path
     scenes: int
+    recipe: str
 
     def summary(self) -> str:
         """Return the path of the image and the number of scenes."""
         return f"image: {self.image} ({self.scenes} scenes)"
 
+    @property
+    def next_step(self) -> str:
+        """Command that renders a dataset."""
+        return format_command("render", self.recipe, "--count", 400, "--out", "sim")
+
 
 @dataclass(frozen=True)
 class RenderPlan(Result):
-    """Estimated cost of a dataset."""
+    """Estimated cost of a dataset of ``count`` images."""
 
     shards: float
     seconds: float
     gigabytes: float
+    recipe: str
+    count: int
 
     def to_text(self) -> str:
         """Return the cost in one line."""
-        return f"{self.shards} shards, about {self.seconds:.0f} s and {self.gigabytes:.3f} GB"
+        size = f"{self.gigabytes:.3f} GB in {self.shards} shards"
+        return f"{self.count} images: about {self.seconds:.0f} s and {size}"
+
+    @property
+    def next_step(self) -> str:
+        """Command that renders the dataset."""
+        return format_command("render", self.recipe, "--count", self.count, "--out", "sim")
 
 
 @dataclass(frozen=True)
@@ -284,6 +315,11 @@ class CheckResult(Result):
         message = f"{self.data}: {count} problems in {self.report.samples} samples."
         return message if count else None
 
+    @property
+    def next_step(self) -> str:
+        """Command that shows the dataset."""
+        return format_command("inspect", self.data)
+
 
 @dataclass(frozen=True)
 class Inspect:
@@ -318,7 +354,9 @@ class Inspect:
         small_objects = describe_small_objects(areas_px)
         if small_objects:
             self.output.make_console().info(f"warning: {small_objects}")
-        return PageResult(write_inspect_page(samples, out, limit=self.limit))
+        page = write_inspect_page(samples, out, limit=self.limit)
+        next_command = format_command("train", "RECIPE", "--data", self.data, "--out", "run")
+        return PageResult(page, next_command)
 
 
 def _parse_size(text: str) -> tuple[int, int]:

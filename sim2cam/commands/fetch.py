@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sim2cam.commands.options import Argument, OutputOptions
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import UsageError, suggest_name
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ class FetchedDataset(Result):
         """Return the folder of the dataset."""
         state = "downloaded to" if self.download.digests else "already exists in"
         return f"{self.name} {state} {self.download.folder}"
+
+    @property
+    def next_step(self) -> str:
+        """Command that shows the dataset."""
+        return format_command("inspect", self.download.folder)
 
 
 def _confirm_licence(dataset: PublicDataset) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from html import escape
@@ -17,6 +18,11 @@ from sim2cam.errors import UsageError
 
 C = TypeVar("C", bound="Command[Any]")
 R_co = TypeVar("R_co", bound="Result", covariant=True)
+
+
+def format_command(*words: object) -> str:
+    """Return a command line with its words quoted for a shell."""
+    return shlex.join(["sim2cam", *map(str, words)])
 
 
 class Result:
@@ -32,6 +38,11 @@ class Result:
 
     def summary(self) -> str:
         """Return the messages of the command line at the end; empty without any."""
+        return ""
+
+    @property
+    def next_step(self) -> str:
+        """Command that usually follows; empty without any."""
         return ""
 
     @property
@@ -52,9 +63,24 @@ class Result:
 
 @dataclass(frozen=True)
 class PageResult(Result):
-    """HTML page."""
+    """HTML page.
+
+    Attributes:
+        page: File of the page.
+        next_command: Command that usually follows.
+    """
 
     page: Path
+    next_command: str = ""
+
+    @property
+    def next_step(self) -> str:
+        """Command that usually follows."""
+        return self.next_command
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the path of the page."""
+        return {"page": str(self.page)}
 
     def summary(self) -> str:
         """Return the path of the page."""

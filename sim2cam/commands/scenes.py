@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sim2cam.commands.options import Argument, OutputOptions, Overwrite, check_output_files
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 
 if TYPE_CHECKING:
     from sim2cam.experiments.regression_scenes import BrokenCase, CaseResult
@@ -49,6 +49,11 @@ class ScenesAddResult(Result):
     def summary(self) -> str:
         """Return the folder of the scene."""
         return f"stored: {self.case}"
+
+    @property
+    def next_step(self) -> str:
+        """Command that checks all regression scenes of the folder."""
+        return format_command("scenes", "run", self.case.parent)
 
 
 @dataclass(frozen=True)

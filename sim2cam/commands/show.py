@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sim2cam.commands.options import Argument, OutputOptions
-from sim2cam.commands.results import PageResult, Result
+from sim2cam.commands.results import PageResult, Result, format_command
 
 if TYPE_CHECKING:
     from sim2cam.pipeline.doctor import SystemCheck
@@ -60,6 +60,11 @@ class DoctorResult(Result):
         """Why the command line exits with 1."""
         message = "the demo cannot run on this machine. See the remedies above."
         return None if self.ok else message
+
+    @property
+    def next_step(self) -> str:
+        """Command that runs the demo."""
+        return format_command("demo") if self.ok else ""
 
 
 @dataclass(frozen=True)

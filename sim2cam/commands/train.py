@@ -18,10 +18,11 @@ from sim2cam.commands.options import (
     Rare,
     SkipInvalid,
     Split,
+    check_inputs,
     check_numbers,
     parse_category_map,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.commands.runs import drop_unset, lock_run_folder, make_callbacks, set_thread_budget
 from sim2cam.errors import UsageError
 from sim2cam.learn.launch import is_main_process
@@ -46,6 +47,11 @@ class TrainResult(Result):
     def summary(self) -> str:
         """Return the path of the weights."""
         return f"weights: {self.weights}"
+
+    @property
+    def next_step(self) -> str:
+        """Command that scores the detector."""
+        return format_command("bench", self.weights, "--captures", "REAL", "--out", "scores.json")
 
 
 @dataclass(frozen=True)
@@ -98,31 +104,25 @@ class Train:
         self, recipe: Recipe | None = None, datasets: Sequence[Dataset] | None = None
     ) -> TrainResult:
         """Train the detector, with a recipe and datasets in memory instead of files if given."""
+        self._check_options()
+        check_inputs(
+            *(() if datasets else self.data),
+            *(self.captures, *self.backgrounds, self.validation),
+            recipe=None if recipe else self.recipe,
+            weights=self.initial_weights,
+        )
+
         from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.learn.weight_file import load_card
         from sim2cam.models.card import card_from_json
         from sim2cam.models.network.torchvision_models import check_operators
         from sim2cam.models.reliability.measurement import measure_reliability
+        from sim2cam.models.shipped_weights import resolve_weights
         from sim2cam.models.training.setup import AuxiliaryData
         from sim2cam.models.training.training import WEIGHTS, train_detector
         from sim2cam.models.training.tuning import tune_weights
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.pipeline.verifiers import resolve_weights
 
-        if self.mix and len(self.mix) != len(self.data):
-            raise UsageError(
-                f"--mix has {len(self.mix)} values for {len(self.data)} datasets. Give one per dataset."
-            )
-        if (
-            self.initial_weights is not None
-            and self.initial_weights.resolve().parent == self.out.resolve()
-        ):
-            raise UsageError(
-                f"--from {self.initial_weights} is in --out and would be replaced. Choose another --out."
-            )
-        if not 0 <= self.held_out < 1:
-            raise UsageError(f"--held-out must be at least 0 and less than 1, not {self.held_out}")
-        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.output.make_console()
         set_thread_budget(self.workers, console)
         changes = drop_unset(
@@ -182,6 +182,22 @@ class Train:
                         weights, parts, config, calibration_set, source, device=self.device
                     )
         return TrainResult(weights)
+
+    def _check_options(self) -> None:
+        if self.mix and len(self.mix) != len(self.data):
+            raise UsageError(
+                f"--mix has {len(self.mix)} values for {len(self.data)} datasets. Give one per dataset."
+            )
+        if (
+            self.initial_weights is not None
+            and self.initial_weights.resolve().parent == self.out.resolve()
+        ):
+            raise UsageError(
+                f"--from {self.initial_weights} is in --out and would be replaced. Choose another --out."
+            )
+        if not 0 <= self.held_out < 1:
+            raise UsageError(f"--held-out must be at least 0 and less than 1, not {self.held_out}")
+        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
 
     def read_data(self, path: Path) -> Dataset:
         """Read a labelled dataset."""

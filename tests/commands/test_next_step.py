@@ -1,0 +1,47 @@
+"""The next step of a command: printed at the end, not with --quiet or --json."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sim2cam.cli import _COMMANDS, _split_command, main
+from sim2cam.commands.data import RenderPreview, RenderResult
+from sim2cam.commands.parser import parse_command
+from sim2cam.commands.results import PageResult, format_command
+from sim2cam.commands.train import TrainResult
+from sim2cam.commands.tune import TuneResult
+
+RESULTS = [
+    RenderResult(Path("my data"), {"images": 4}, "mine.toml"),
+    RenderResult(Path("sim"), {"scenes": 4}, "mine.toml"),
+    RenderPreview(Path("p.png"), 16, "mine.toml"),
+    TrainResult(Path("run/weights.safetensors")),
+    TuneResult(Path("run/weights.safetensors"), 1.0, 0.1, calibrated=True, images=20),
+    PageResult(Path("p.html"), format_command("train", "RECIPE", "--data", "a b", "--out", "run")),
+]
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
+def test_next_step_is_a_valid_command(result):
+    import shlex
+
+    program, *words = shlex.split(result.next_step.replace(" N ", " 4 "))
+    assert program == "sim2cam"
+    name, rest = _split_command(words)
+    parse_command(_COMMANDS[name], name, rest)
+
+
+def test_next_step_is_the_last_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "mine", "--kind", "die"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "recipe: mine.toml (6 categories)",
+        "next: sim2cam render mine.toml --preview",
+    ]
+    assert main(["new", "mine", "--kind", "die", "--overwrite", "-q"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["new", "mine", "--kind", "die", "--overwrite", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "next:" not in err
+    assert json.loads(out)["categories"] == list("123456")
