@@ -216,7 +216,8 @@ class Bench:
             console.info(warning)
         warnings = tuple(filter(None, (overlap_warning, *sanity_warnings)))
         title = f"{self.weights.name} on {self.captures.name}"
-        verdict = build_verdict(result, warnings, weights=self.weights.name)
+        name = "WEIGHTS" if self.weights.suffix in _DETECTION_SUFFIXES else str(self.weights)
+        verdict = build_verdict(result, warnings, weights=name)
         scores = BenchScores(
             title, self.weights.name, result, tuple(slices), poses, verdict, warnings
         )
