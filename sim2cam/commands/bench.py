@@ -216,8 +216,7 @@ class Bench:
             console.info(warning)
         warnings = tuple(filter(None, (overlap_warning, *sanity_warnings)))
         title = f"{self.weights.name} on {self.captures.name}"
-        name = "WEIGHTS" if self.weights.suffix in _DETECTION_SUFFIXES else str(self.weights)
-        verdict = build_verdict(result, warnings, weights=name)
+        verdict = build_verdict(result, warnings)
         scores = BenchScores(
             title, self.weights.name, result, tuple(slices), poses, verdict, warnings
         )
