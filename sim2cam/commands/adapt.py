@@ -166,9 +166,8 @@ class AdaptTrain:
                     paired=self.paired,
                     perception=perception,
                 )
-            if is_main_process():
-                write_training_page(self.out, outcome, real)
-        return AdaptTrainResult(self.out, method, outcome)
+            page = write_training_page(self.out, outcome, real) if is_main_process() else None
+        return AdaptTrainResult(self.out, method, outcome, page)
 
     def _check_method_flags(self, method: str) -> None:
         """Raise UsageError for flags that only the learned translator has."""
@@ -216,11 +215,13 @@ class AdaptTrainResult(Result):
         run: Run folder.
         method: Method.
         outcome: Selected checkpoint and warnings; None for transfers without a network.
+        page: Page of the training; None if none was written.
     """
 
     run: Path
     method: str
     outcome: TrainingOutcome | None = None
+    page: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return run folder, method, selected step and warnings."""
@@ -231,14 +232,15 @@ class AdaptTrainResult(Result):
         return facts
 
     def summary(self) -> str:
-        """Return the run folder, the selected step and warnings."""
+        """Return the run folder, the selected step, warnings and the path of the page."""
         summary = f"{self.method}: {self.run}"
         if self.outcome is None:
             return summary
         selection = self.outcome.selection
         warnings = [f"warning: {warning}" for warning in self.outcome.warnings]
         first = f"{summary}; selected weights: step {selection.step} ({selection.reason})"
-        return "\n".join([first, *warnings])
+        pages = [f"page: {self.page}"] if self.page else []
+        return "\n".join([first, *warnings, *pages])
 
 
 @dataclass(frozen=True)
@@ -300,15 +302,16 @@ class AdaptApply:
             )
         page = self.out / CERTIFICATE_PAGE
         write_certificate_page(certificate, list_image_pairs(self.out, sim), page)
-        return AdaptApplyResult(self.out, certificate)
+        return AdaptApplyResult(self.out, certificate, page)
 
 
 @dataclass(frozen=True)
 class AdaptApplyResult(Result):
-    """Translated dataset and its certificate."""
+    """Translated dataset, its certificate and its page."""
 
     out: Path
     certificate: DatasetCertificate
+    page: Path
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of accepted and rejected images, and the decision."""
@@ -320,12 +323,13 @@ class AdaptApplyResult(Result):
         }
 
     def summary(self) -> str:
-        """Return the numbers of images, the decision and violated limits."""
+        """Return the numbers of images, the decision, violated limits and the path of the page."""
         certificate, total = self.certificate, len(self.certificate.images)
         counts = f"{certificate.accepted_count} of {total} images"
         rejected = f"{len(certificate.rejected_images)} rejected; {certificate.decision}"
         violations = [f"certificate: {violation}" for violation in certificate.violations]
-        return "\n".join([f"{self.out}: {counts}, {rejected}", *violations])
+        page = f"page: {self.page}"
+        return "\n".join([f"{self.out}: {counts}, {rejected}", *violations, page])
 
     @property
     def failure(self) -> str | None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sim2cam.experiments.benchmark import BenchResult, UnlabelledResult
     from sim2cam.experiments.pose_benchmark import PoseBenchResult, PosePredictions
     from sim2cam.metrics.slices import Slice
+    from sim2cam.metrics.verdict import Verdict
     from sim2cam.models.inference.detector import AnyDetector
 
 _DETECTION_SUFFIXES = (".json", ".gz")  # .gz is written by ablate
@@ -176,7 +177,8 @@ class Bench:
         from sim2cam.data.real_images import check_images_readable, read_evaluation_images
         from sim2cam.experiments.benchmark import score_predictions, write_bench_result
         from sim2cam.experiments.object_slices import slice_errors
-        from sim2cam.metrics.error_analysis import (
+        from sim2cam.experiments.verdict import build_verdict
+        from sim2cam.metrics.sanity_warnings import (
             find_missing_results_warning,
             find_sanity_warnings,
         )
@@ -214,9 +216,12 @@ class Bench:
             console.info(warning)
         warnings = tuple(filter(None, (overlap_warning, *sanity_warnings)))
         title = f"{self.weights.name} on {self.captures.name}"
-        scores = BenchScores(title, self.weights.name, result, tuple(slices), poses, warnings)
+        verdict = build_verdict(result, warnings, weights=self.weights.name)
+        scores = BenchScores(
+            title, self.weights.name, result, tuple(slices), poses, verdict, warnings
+        )
         if self.out is not None:
-            write_bench_result(result, slices, self.out, poses, warnings)
+            write_bench_result(result, slices, verdict, self.out, poses, warnings)
             console.info(f"page: {scores.save(self.out.with_suffix('.html'))}")
         return scores
 
@@ -290,6 +295,7 @@ class BenchScores(Result):
         result: Scores, predictions and images.
         slices: Error rates by object attribute.
         poses: Scores of poses; None without.
+        verdict: Findings in words, with what to do.
         warnings: Warnings about images and detections.
     """
 
@@ -298,6 +304,7 @@ class BenchScores(Result):
     result: BenchResult
     slices: tuple[Slice, ...]
     poses: PoseBenchResult | None
+    verdict: Verdict
     warnings: tuple[str, ...]
 
     @property
@@ -310,7 +317,7 @@ class BenchScores(Result):
         from sim2cam.commands.pages import write_scores_page
 
         return write_scores_page(
-            self.title, self.result, self.slices, self.poses, self.warnings, Path(page)
+            self.title, self.result, self.slices, self.poses, self.verdict, Path(page)
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -322,6 +329,8 @@ class BenchScores(Result):
             "selection_scores": None if selection is None else selection.to_json(),
             "slices": [s.to_json() for s in self.slices],
             "warnings": self.warnings,
+            "verdict": self.verdict.to_json(),
+            "ap50_losses": result.ap_losses.to_json(),
         }
         details |= {} if self.poses is None else {"poses": self.poses.to_json()}
         return result.scores_to_json() | details
@@ -331,7 +340,7 @@ class BenchScores(Result):
         result = self.result
         shapes = {"keypoints": result.keypoints, "masks": result.masks}
         scored = {name: score for name, score in shapes.items() if score is not None}
-        tables = [format_scores({self.name: result.score})]
+        tables = [self.verdict.to_text() + "\n", format_scores({self.name: result.score})]
         if scored:
             tables.append("\n" + format_scores(scored, SHAPE_METRICS))
         if result.segments is not None:

@@ -38,7 +38,7 @@ class Calibrate:
     captures: Annotated[Path, Argument("CAPTURES")]
     """Photo, folder of photos, or COCO file. The lens is estimated from photos of a chessboard."""
     out: Path | None = None
-    """Output file, such as camera.json; without it the result is only printed."""
+    """Output file, such as camera.json; a page (.html) is written next to it. Without it the result is only printed."""
     board: _BoardText = None
     """Marker board, such as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the ratio of marker side to square side. Chessboards are detected without this flag."""
     monitor: _MonitorWeights = None
@@ -52,20 +52,24 @@ class Calibrate:
         """Calibrate the camera and write the file."""
         from sim2cam.adapt.calibration.camera_calibration import calibrate
         from sim2cam.adapt.calibration.camera_fit import write_camera
+        from sim2cam.report.calibration import write_calibration_page
         from sim2cam.seeds import derive_rng
 
         check_numbers(seed=self.seed)
         if self.out is not None:
-            check_output_files(self.out, overwrite=self.overwrite, inputs=[self.captures])
+            files = self.out, _get_page_path(self.out)
+            check_output_files(*files, overwrite=self.overwrite, inputs=[self.captures])
         board = None if self.board is None else _parse_board(self.board)
         console = self.output.make_console()
         rng = derive_rng(self.seed, "calibrate")
         monitor = _load_monitor(self.monitor)
         with console.show_progress("measuring photos") as stages:
             fit = calibrate(self.captures, board, rng, stages("measuring photos"), monitor)
-        if self.out is not None:
-            write_camera(self.out, fit)
-        return CalibrateResult(fit, self.out)
+        if self.out is None:
+            return CalibrateResult(fit, None, None)
+        write_camera(self.out, fit)
+        page = write_calibration_page(fit, self.out, _get_page_path(self.out))
+        return CalibrateResult(fit, self.out, page)
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,12 @@ class CalibrateResult(Result):
     Attributes:
         fit: Parameters with intervals.
         camera: File that recipes name; None if none was written.
+        page: Page of the calibration; None if none was written.
     """
 
     fit: CameraFit
     camera: Path | None
+    page: Path | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the file."""
@@ -91,8 +97,8 @@ class CalibrateResult(Result):
         )
 
     def summary(self) -> str:
-        """Return used and excluded photos, the lens model and the path of the file."""
-        lines = [f"camera: {self.camera}"] if self.camera else []
+        """Return used and excluded photos, the lens model and the paths of file and page."""
+        lines = [f"camera: {self.camera}", f"page: {self.page}"] if self.camera else []
         return "\n".join([*_describe_fit(self.fit), *lines])
 
 
@@ -104,21 +110,31 @@ class Drift:
     """Output file of calibrate."""
     captures: Annotated[Path, Argument("CAPTURES")]
     """New photo, folder of photos, or COCO file; preferably of the scenes used for calibration."""
+    out: Path | None = None
+    """Output file (.json) of the changes; a page (.html) is written next to it."""
     board: _BoardText = None
     """Marker board in the photos, as for calibrate."""
     monitor: _MonitorWeights = None
     """Detector used at calibration; its OOD scores and confidences are compared."""
     seed: int = 0
     """Random seed of the permutation tests and the bootstrap."""
+    overwrite: Overwrite = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> DriftResult:
         """Compare the photos with the calibration."""
         from sim2cam.adapt.calibration.camera_fit import read_camera
         from sim2cam.adapt.calibration.drift import detect_drift
+        from sim2cam.data.writer import write_json
+        from sim2cam.report.drift import write_drift_page
         from sim2cam.seeds import derive_rng
 
         check_numbers(seed=self.seed)
+        if self.out is not None:
+            files = self.out, _get_page_path(self.out)
+            check_output_files(
+                *files, overwrite=self.overwrite, inputs=[self.camera, self.captures]
+            )
         board = None if self.board is None else _parse_board(self.board)
         fit = read_camera(self.camera)
         console = self.output.make_console()
@@ -128,14 +144,23 @@ class Drift:
             report = detect_drift(
                 fit, self.captures, board, rng, stages("measuring photos"), monitor
             )
-        return DriftResult(report)
+        if self.out is None:
+            return DriftResult(report, None)
+        write_json(self.out, report.to_json())
+        page = write_drift_page(report, self.camera, self.captures, _get_page_path(self.out))
+        return DriftResult(report, page)
 
 
 @dataclass(frozen=True)
 class DriftResult(Result):
-    """Changes of a camera since its calibration."""
+    """Changes of a camera since its calibration.
+
+    Attributes:
+        page: Page of the changes; None if none was written.
+    """
 
     report: DriftReport
+    page: Path | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the changes."""
@@ -147,8 +172,16 @@ class DriftResult(Result):
         return _format_columns([(s.description, s.status, _format_shift(s)) for s in shifts])
 
     def summary(self) -> str:
-        """Return excluded photos and the number of changes."""
-        return "\n".join([*_list_excluded(self.report), _summarize_drift(self.report)])
+        """Return excluded photos, the number of changes and the path of the page."""
+        lines = [*_list_excluded(self.report), _summarize_drift(self.report)]
+        return "\n".join([*lines, f"page: {self.page}"] if self.page else lines)
+
+
+def _get_page_path(out: Path) -> Path:
+    """Return the path of the page next to an output file."""
+    if out.suffix == ".html":
+        raise UsageError(f"--out {out} must not end in .html: the page is written next to it.")
+    return out.with_suffix(".html")
 
 
 def _load_monitor(weights: Path | None) -> DetectorMonitor | None:

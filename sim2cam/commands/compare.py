@@ -75,7 +75,7 @@ class Compare:
         from sim2cam.data.formats.predictions import read_predictions
         from sim2cam.data.real_images import read_evaluation_images
         from sim2cam.experiments.comparison import compare_predictions
-        from sim2cam.metrics.error_analysis import find_sanity_warnings
+        from sim2cam.metrics.sanity_warnings import find_sanity_warnings
 
         captures = read_evaluation_images(
             self.captures,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sim2cam.adapt.training.adversarial import read_metrics as read_translator_metrics
-from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome
+from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome, read_training_outcome
 from sim2cam.adapt.training.sample_images import (
     SAMPLE_COUNT,
     crop_centre,
@@ -16,20 +17,29 @@ from sim2cam.adapt.training.sample_images import (
 )
 from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.data.sample import Dataset, Origin
+from sim2cam.data.writer import CERTIFICATE, CERTIFICATE_PAGE
 from sim2cam.experiments.benchmark import BenchResult
 from sim2cam.experiments.demo import DemoResult, read_demo_datasets
 from sim2cam.experiments.pose_benchmark import PoseBenchResult
 from sim2cam.images import read_rgb
 from sim2cam.learn.run_folder import SAMPLES_PAGE
-from sim2cam.metrics.error_analysis import count_category_errors
+from sim2cam.metrics.calibration import collect_scored_detections
+from sim2cam.metrics.error_analysis import count_category_errors, count_confusions
 from sim2cam.metrics.names import POSE_METRICS
+from sim2cam.metrics.precision_recall import compute_precision_recall
+from sim2cam.metrics.sliced_ap import compute_sliced_ap50
 from sim2cam.metrics.slices import Slice
+from sim2cam.metrics.verdict import Finding, Verdict
+from sim2cam.models.training.training import WEIGHTS
 from sim2cam.models.training.training import read_metrics as read_detector_metrics
+from sim2cam.pipeline.translation import list_image_pairs, read_certificate
 from sim2cam.report.benchmark import write_bench_page
+from sim2cam.report.certificate import write_certificate_page
 from sim2cam.report.examples import build_image_rows, select_examples
 from sim2cam.report.run import write_run_page
 from sim2cam.report.translator_training import write_samples_page
 from sim2cam.report.values import BenchReport, Curves, RunReport, ScoreRow, Series, StageRow
+from sim2cam.seeds import derive_rng
 
 PAGE = "report.html"
 _STAGES = ("generate", "translate", "train", "bench")
@@ -37,10 +47,11 @@ _DETECTOR_LOSSES = ("heatmap", "box", "category")
 _TRANSLATOR_SCALARS = ("adversarial", "identity", "structure", "mean_change")
 _ROW_COUNT = 4
 _EXAMPLE_COUNT, _BENCH_EXAMPLE_COUNT = 3, 12  # best images, and as many worst ones
+_KIND_EXAMPLE_COUNT = 4
 
 
 def write_demo_page(result: DemoResult) -> Path:
-    """Write the page of a finished demo to its folder."""
+    """Write the page of a finished demo to its folder, and those of its translation."""
     sim, adapted = read_demo_datasets(result)
     seconds = {stage.name: stage.seconds for stage in result.stages}
     details = {
@@ -50,6 +61,7 @@ def write_demo_page(result: DemoResult) -> Path:
     }
     report = RunReport(
         title="sim2cam demo: dice",
+        verdict=_summarize_demo(result),
         captures_origin=result.captures_origin,
         run_info=_describe_run(result),
         stages=tuple(StageRow(s, seconds.get(s), details.get(s, "")) for s in _STAGES),
@@ -63,8 +75,21 @@ def write_demo_page(result: DemoResult) -> Path:
         ),
         curves=_build_curves(result.root),
         notes=result.notes,
+        pages=_write_translation_pages(result, sim),
     )
     return write_run_page(report, result.root / PAGE)
+
+
+def _write_translation_pages(result: DemoResult, sim: Dataset) -> dict[str, str]:
+    """Write the pages of the translator and of the certificate; return paths from the demo by title."""
+    run, adapted, pages = result.root / "translator", result.root / "adapted", {}
+    if not (adapted / CERTIFICATE).is_file():
+        return {}
+    if write_training_page(run, read_training_outcome(run), result.style):
+        pages["training of the translator"] = f"{run.name}/{SAMPLES_PAGE}"
+    certificate = read_certificate(adapted)
+    write_certificate_page(certificate, list_image_pairs(adapted, sim), adapted / CERTIFICATE_PAGE)
+    return pages | {"certificate of the translated images": f"{adapted.name}/{CERTIFICATE_PAGE}"}
 
 
 def write_scores_page(
@@ -72,7 +97,7 @@ def write_scores_page(
     result: BenchResult,
     slices: Sequence[Slice],
     poses: PoseBenchResult | None,
-    notes: tuple[str, ...],
+    verdict: Verdict,
     out: Path,
 ) -> Path:
     """Write the page of a benchmark."""
@@ -82,16 +107,24 @@ def write_scores_page(
     extra_metrics |= {"mIoU of pixels": result.segments.miou} if result.segments else {}
     mean = poses.score.mean if poses else {}
     extra_metrics |= {f"{name} of poses": mean[m] for m, name in POSE_METRICS.items() if m in mean}
+    scored = captures, predictions, result.threshold
     return write_bench_page(
         BenchReport(
-            title,
-            result.score,
-            result.reliability.calibration,
-            extra_metrics,
-            count_category_errors(captures, predictions, result.threshold),
-            tuple(slices),
-            select_examples(captures, predictions, result.threshold, count=_BENCH_EXAMPLE_COUNT),
-            notes,
+            title=title,
+            verdict=verdict,
+            score=result.score,
+            calibration=result.reliability.calibration,
+            extra_metrics=extra_metrics,
+            ap_losses=result.ap_losses,
+            category_errors=count_category_errors(*scored),
+            confusions=count_confusions(*scored),
+            precision_recall=compute_precision_recall(captures, predictions),
+            detections=collect_scored_detections(captures, predictions),
+            sliced_ap50=compute_sliced_ap50(captures, predictions, derive_rng(0, "slices")),
+            slices=tuple(slices),
+            examples=select_examples(
+                *scored, count=_BENCH_EXAMPLE_COUNT, per_kind=_KIND_EXAMPLE_COUNT
+            ),
         ),
         out,
     )
@@ -133,8 +166,64 @@ def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Datas
             "mean over patches",
             tuple(_build_series(name, lines, "scalars") for name in scalar_names),
         ),
-        selected_step=outcome.selection.step,
-        notes=(f"Selected weights: {outcome.selection.reason}.", *outcome.warnings),
+        verdict=_summarize_training(outcome),
+    )
+
+
+def _summarize_training(outcome: TrainingOutcome) -> Verdict:
+    """Return which weights were selected and why, and the command that applies them.
+
+    The command names no folder, so that equal trainings have equal pages.
+    """
+    selection = outcome.selection
+    return Verdict(
+        (
+            Finding(
+                f"The weights of step {selection.step} were selected: {selection.reason}.", "note"
+            ),
+            *(Finding(warning, "warning") for warning in outcome.warnings),
+            Finding(
+                "Translate renders and certify that their labels are preserved.",
+                "next",
+                "sim2cam adapt apply TRANSLATOR --data RENDERS --out ADAPTED",
+            ),
+        )
+    )
+
+
+def _summarize_demo(result: DemoResult) -> Verdict:
+    """Return the scores, the verdict on the trained detector, and commands to continue with."""
+    ap50 = result.trained.score.ap50
+    summary = (
+        f"The detector trained in this run, without a labelled target image, reaches an AP50 of {ap50.value:.2f} on "
+        f"{len(result.trained.captures.samples)} {result.captures_origin} images."
+    )
+    if result.shipped is not None:
+        summary += f" The shipped weights reach {result.shipped.score.ap50.value:.2f}."
+    weights = shlex.quote(str(result.root / "detector" / WEIGHTS))
+    return Verdict(
+        (
+            Finding(summary, "note"),
+            *result.verdict.findings,
+            Finding(
+                "Measure it on your own camera, with labelled photos of dice.",
+                "next",
+                "sim2cam demo --captures PHOTOS --out runs/mine",
+            ),
+            Finding(
+                "See every error of this detector on labelled photos.",
+                "next",
+                f"sim2cam bench {weights} --captures PHOTOS --out bench.json",
+            ),
+            Finding(
+                "Detect dice in your photos with the shipped weights.",
+                "next",
+                "sim2cam predict dice PHOTOS",
+            ),
+            Finding(
+                "Write a recipe for your own objects.", "next", "sim2cam new NAME --assets MESHES"
+            ),
+        )
     )
 
 

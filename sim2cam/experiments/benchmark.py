@@ -34,6 +34,7 @@ from sim2cam.experiments.reliability import (
     serialize_ood_rate,
 )
 from sim2cam.geometry.run_length import RleMask
+from sim2cam.metrics.ap_losses import ApLosses, compute_ap_losses
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.detection import (
     Detection,
@@ -46,11 +47,11 @@ from sim2cam.metrics.detection import (
 from sim2cam.metrics.error_analysis import (
     count_category_errors,
     count_errors,
-    find_best_f1_threshold,
 )
 from sim2cam.metrics.instances import ShapeMetrics, compute_shape_metrics
 from sim2cam.metrics.keypoints import match_keypoints
 from sim2cam.metrics.masks import GroundTruthMasks, match_masks
+from sim2cam.metrics.precision_recall import find_best_f1_threshold
 from sim2cam.metrics.segmentation import (
     PixelConfusions,
     SegmentationMetrics,
@@ -60,6 +61,7 @@ from sim2cam.metrics.segmentation import (
 )
 from sim2cam.metrics.slices import Slice
 from sim2cam.metrics.unsupervised import SelectionScores
+from sim2cam.metrics.verdict import Verdict
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import AnyDetector, predict_samples, require_native_detector
 from sim2cam.models.reliability.unsupervised import compute_selection_scores
@@ -92,6 +94,11 @@ class BenchResult:
     def threshold(self) -> float:
         """Score threshold with the best F1 on these images."""
         return find_best_f1_threshold(self.captures, self.predictions)
+
+    @functools.cached_property
+    def ap_losses(self) -> ApLosses:
+        """AP50 lost by each kind of error."""
+        return compute_ap_losses(self.captures, self.predictions)
 
     def scores_to_json(self) -> dict[str, Any]:
         """Return all scores, and the number of images without detections, as JSON values."""
@@ -300,11 +307,12 @@ def collect_label_masks(captures: Dataset) -> GroundTruthMasks:
 def write_bench_result(
     result: BenchResult,
     slices: Sequence[Slice],
+    verdict: Verdict,
     path: Path,
     poses: PoseBenchResult | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Write scores, slices, warnings, errors and all predictions to a JSON file.
+    """Write scores, slices, warnings, verdict, errors and all predictions to a JSON file.
 
     Raises:
         InputError: if an image no longer exists.
@@ -319,6 +327,8 @@ def write_bench_result(
         SELECTION_SCORES: result.selection and result.selection.to_json(),
         "slices": [s.to_json() for s in slices],
         "warnings": list(warnings),
+        "verdict": verdict.to_json(),
+        "ap50_losses": result.ap_losses.to_json(),
         "categories": [asdict(counts) for counts in count_category_errors(*scored)],
         "images": [
             asdict(counts) | {"ood_score": ood_scores.get(counts.name)}

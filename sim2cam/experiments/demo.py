@@ -26,8 +26,11 @@ from sim2cam.data.sample import Dataset, Origin
 from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
 from sim2cam.experiments.benchmark import BenchResult, bench, score_predictions
+from sim2cam.experiments.verdict import build_verdict
 from sim2cam.learn.device import use_threads
 from sim2cam.learn.trainer import Callbacks
+from sim2cam.metrics.sanity_warnings import find_sanity_warnings
+from sim2cam.metrics.verdict import Finding, Verdict
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 from sim2cam.models.training.datasets import add_curriculum
 from sim2cam.models.training.training import WEIGHTS, train_detector
@@ -79,12 +82,14 @@ class DemoResult:
     Attributes:
         root: folder of the demo, with ``sim`` and ``detector``, and with ``adapted`` and
             ``translator`` if images were translated.
+        verdict: findings on the trained detector, with the warnings of ``sim2cam bench``.
         shipped: scores of the shipped weights on the same images; None if they are not installed.
     """
 
     root: Path
     stages: tuple[DemoStage, ...]
     notes: tuple[str, ...]
+    verdict: Verdict
     trained: BenchResult
     shipped: BenchResult | None
     captures_origin: Origin
@@ -177,6 +182,7 @@ def read_demo(root: Path) -> DemoResult:
         root=root,
         stages=tuple(DemoStage(**stage) for stage in content["stages"]),
         notes=tuple(content["notes"]),
+        verdict=Verdict(tuple(Finding(**finding) for finding in content.get("verdict", ()))),
         trained=results["trained"],
         shipped=results.get("shipped"),
         captures_origin=splits.test.samples[0].origin,
@@ -239,7 +245,7 @@ def _write_result(
         if certificate.rejected_images:
             notes.append(
                 f"{len(certificate.rejected_images)} of {len(certificate.images)} translated images failed "
-                "the certificate and were excluded; adapted/certificate.json has the reasons."
+                "the certificate and were excluded; adapted/certificate.html has the reasons."
             )
         warnings = read_training_outcome(root / "translator").warnings
         notes += [f"Translator: {warning}" for warning in warnings]
@@ -265,11 +271,23 @@ def _write_result(
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
+        "verdict": build_verdict(
+            results["trained"],
+            _find_warnings(results["trained"]),
+            weights=str(root / "detector" / WEIGHTS),
+        ).to_json(),
         "predictions": {name: predictions_to_json(r.predictions) for name, r in results.items()},
         "scores": {name: r.score.to_json() for name, r in results.items()},
         "environment": collect_environment(get_renderer().name, workers),
     }
     write_json(root / RESULT_FILE, content)
+
+
+def _find_warnings(result: BenchResult) -> tuple[str, ...]:
+    """Return the warnings of ``sim2cam bench``."""
+    sizes = result.reliability.size_fit
+    warnings = find_sanity_warnings(result.captures, result.predictions)
+    return (*warnings, sizes.warning) if sizes is not None and sizes.warning else warnings
 
 
 @contextmanager

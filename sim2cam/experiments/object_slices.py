@@ -10,7 +10,7 @@ from typing import get_args
 from sim2cam import images
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.error_analysis import classify_detections
+from sim2cam.metrics.error_analysis import classify_detections, classify_objects
 from sim2cam.metrics.resampling import group_images
 from sim2cam.metrics.slices import (
     SIZE_EDGES_PX,
@@ -41,12 +41,13 @@ def slice_errors(
         EvaluatedObject(
             number,
             result,
-            image_attributes | _describe_object((sample.objects or ())[result.object_index]),
+            image_attributes | _describe_object((sample.objects or ())[index]),
         )
         for number, sample in enumerate(captures.samples)
         for image_attributes in [_describe_image(sample)]
-        for result in classify_detections(sample.objects or (), predictions[sample.name], threshold)
-        if result.object_index is not None
+        for index, result in classify_objects(
+            classify_detections(sample.objects or (), predictions[sample.name], threshold)
+        ).items()
     ]
     return compute_slices(objects, group_images(captures.samples), derive_rng(0, "slices"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,26 +57,46 @@ def expand_predictions(
     return expanded
 
 
-def find_expansion_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
-    """Return a warning if detected boxes are larger or smaller than labelled ones, else None.
+@dataclass(frozen=True)
+class BoxExpansion:
+    """Detected boxes that are larger or smaller than labelled ones.
 
-    The warning gives AP50 after expansion and whether tuning helps.
+    Attributes:
+        excess: how much longer the sides of detected boxes are than the labelled ones, as a fraction.
+        ap50_before, ap50_after: AP50 as detected, and with boxes of the labelled size.
     """
+
+    excess: float
+    ap50_before: float
+    ap50_after: float
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether tuning the boxes is worthwhile."""
+        return self.ap50_after >= _MIN_USEFUL_AP50
+
+    @property
+    def warning(self) -> str:
+        """Warning with AP50 after expansion and whether tuning helps."""
+        advice = "Other errors prevail, so tuning would not help."
+        if self.is_useful:
+            advice = "If the labelling style is intended, run sim2cam tune on labelled images."
+        return (
+            f"the sides of detected boxes are {abs(self.excess):.0%} {'longer' if self.excess > 0 else 'shorter'} than the "
+            f"labelled ones (median). With equal sides, AP50 is {self.ap50_after:.2f} instead of {self.ap50_before:.2f}. {advice}"
+        )
+
+
+def compare_box_sizes(dataset: LabelledDataset, predictions: Predictions) -> BoxExpansion | None:
+    """Return how much detected boxes are larger or smaller than labelled ones; None if they fit."""
     expansion = estimate_box_expansion(predictions, dataset)
     if expansion is None or abs(expansion) <= _USUAL_EXPANSION:
         return None
-    excess = 1 / (1 + 2 * expansion) - 1
     before, after = (
         _compute_ap50(dataset, boxes)
         for boxes in (predictions, expand_predictions(predictions, dataset, expansion))
     )
-    advice = "Other errors prevail, so tuning would not help."
-    if after >= _MIN_USEFUL_AP50:
-        advice = "If the labelling style is intended, run sim2cam tune on labelled images."
-    return (
-        f"the sides of detected boxes are {abs(excess):.0%} {'longer' if excess > 0 else 'shorter'} than the "
-        f"labelled ones (median). With equal sides, AP50 is {after:.2f} instead of {before:.2f}. {advice}"
-    )
+    return BoxExpansion(1 / (1 + 2 * expansion) - 1, before, after)
 
 
 def _compute_ap50(dataset: LabelledDataset, predictions: Predictions) -> float:

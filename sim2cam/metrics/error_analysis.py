@@ -1,46 +1,39 @@
-"""Error types of detections per object, image and category, after TIDE (Bolya et al. 2020)."""
+"""Error types of detections per object, image and category, as in TIDE.
+
+Bolya et al. 2020, "TIDE: A General Toolbox for Identifying Object Detection Errors".
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim2cam.geometry.boxes import Box, pairwise_coverage, pairwise_iou
-from sim2cam.metrics.box_expansion import find_expansion_warning
 from sim2cam.metrics.detection import (
     Detection,
     LabelledDataset,
+    LabelledImage,
     LabelledObject,
     Predictions,
     is_ignored,
-    match_category,
     stack_boxes,
 )
 
 OutcomeKind = Literal[
-    "true positive", "confusion", "localisation", "duplicate", "background", "missed"
+    "true positive", "confusion", "localisation", "both", "duplicate", "background", "missed"
 ]
+ERROR_KINDS: tuple[OutcomeKind, ...] = get_args(OutcomeKind)[1:]
 
-DEFAULT_SCORE_THRESHOLD = 0.5
-"""Score threshold if no detection is correct."""
 MATCH_IOU = 0.5
 OVERLAP_IOU = 0.1
-"""IoU below which a detection does not belong to an object (Bolya et al. 2020, "TIDE")."""
-_ASSIGNMENT_RULES: tuple[tuple[OutcomeKind, bool, float], ...] = (
-    ("true positive", True, MATCH_IOU),
-    ("confusion", False, MATCH_IOU),
-    ("localisation", True, OVERLAP_IOU),
-    ("localisation", False, OVERLAP_IOU),
-)
-"""Rules that assign detections to objects, in order: kind, whether categories must agree, minimum IoU."""
-_MAX_NORMALISED_COORDINATE_PX = 2.0
-"""Maximum coordinate of boxes that are taken for normalised coordinates."""
-_MAX_OUTSIDE_FRACTION = 0.01
-"""Fraction of boxes outside their images above which all boxes are suspect."""
+"""IoU below which a detection does not belong to an object."""
+COVERING_KINDS: tuple[OutcomeKind, ...] = ("true positive", "confusion", "localisation")
+"""Kinds of detections that would detect their object if the error were fixed, best first."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +44,10 @@ class DetectionOutcome:
         kind: error type, or true positive.
         box_xyxy: box of the detection, or of the missed object, pixels.
         predicted_category: category of the detection; None if missed.
-        true_category: category of the object; None for duplicates and background.
+        true_category: category of the object; None for background.
         score: score of the detection; None if missed.
-        object_index: index of the object among the labels; None for duplicates and background.
+        object_index: index among the labels of the object that the detection matches, would match
+            without the error, or duplicates; None for background.
     """
 
     kind: OutcomeKind
@@ -66,16 +60,11 @@ class DetectionOutcome:
 
 @dataclass(frozen=True)
 class ImageErrors:
-    """Errors in one image. Every object and every detection counts once.
+    """Errors in one image, counted as ``DetectionOutcome.kind``: false positives and missed objects.
 
     Attributes:
-        objects: number of labelled objects without ignored ones: the sum of the next four.
-        true_positives: objects detected with their category.
-        confusion_errors: objects detected as another category.
-        localisation_errors: objects detected by a box of IoU ``OVERLAP_IOU`` to ``MATCH_IOU``.
-        missed: objects without an overlapping detection.
-        duplicates: further detections of detected objects.
-        background_errors: detections that overlap no object.
+        objects: number of labelled objects without ignored ones.
+        missed: objects without a true positive, confusion or localisation error.
     """
 
     name: str
@@ -83,9 +72,10 @@ class ImageErrors:
     true_positives: int
     confusion_errors: int
     localisation_errors: int
-    missed: int
+    both_errors: int
     duplicates: int
     background_errors: int
+    missed: int
 
     @property
     def errors(self) -> int:
@@ -93,22 +83,21 @@ class ImageErrors:
         return (
             self.confusion_errors
             + self.localisation_errors
-            + self.missed
+            + self.both_errors
             + self.duplicates
             + self.background_errors
+            + self.missed
         )
 
 
 @dataclass(frozen=True)
 class CategoryErrors:
-    """Errors of one category over all images.
+    """Errors of one category over all images, counted as in ``ImageErrors``.
+
+    An error belongs to the category of its object, or without one to that of the detection.
 
     Attributes:
-        objects: number of its labelled objects without ignored ones.
-        true_positives, localisation_errors, missed: outcomes of these objects, as in
-            ``ImageErrors``.
-        confused_with: number of its objects detected as each other category, largest first.
-        duplicates, background_errors: detections of the category, as in ``ImageErrors``.
+        confused_with: number of confusions of its objects with each other category, largest first.
     """
 
     name: str
@@ -116,32 +105,10 @@ class CategoryErrors:
     true_positives: int
     confused_with: Mapping[str, int]
     localisation_errors: int
-    missed: int
+    both_errors: int
     duplicates: int
     background_errors: int
-
-
-def find_best_f1_threshold(dataset: LabelledDataset, predictions: Predictions) -> float:
-    """Return the score threshold with the best F1 at IoU 0.5 over all categories.
-
-    The highest of equals; ``DEFAULT_SCORE_THRESHOLD`` if no detection is correct.
-    """
-    matches = [
-        image
-        for category in dataset.categories
-        for image in match_category(dataset, predictions, category)
-    ]
-    scores = np.concatenate([np.zeros(0), *(image.scores for image in matches)])
-    is_correct = np.concatenate([np.zeros(0), *(image.is_true_positive[0] for image in matches)])
-    is_counted = np.concatenate([np.zeros(0), *(image.is_counted[0] for image in matches)])
-    if not is_correct.any():
-        return DEFAULT_SCORE_THRESHOLD
-    order = np.argsort(-scores, kind="stable")
-    scores = scores[order]
-    objects = sum(image.n_objects for image in matches)
-    f1 = 2 * is_correct[order].cumsum() / (is_counted[order].cumsum() + objects)
-    f1[:-1][scores[:-1] == scores[1:]] = 0  # a threshold cannot separate equal scores
-    return float(scores[f1.argmax()])
+    missed: int
 
 
 def classify_detections(
@@ -149,132 +116,108 @@ def classify_detections(
 ) -> tuple[DetectionOutcome, ...]:
     """Return the outcomes of detections above a threshold, by falling score, then of missed objects.
 
-    Every object has one outcome, by ``_ASSIGNMENT_RULES``: its own category first, then other
-    categories, then poor localisation. Detections of ignored objects are left out, as are
-    detections inside crowds (as in COCO).
+    Detections are matched as in COCO and left out if they match an ignored object of their category.
+    The outcome of a detection does not depend on detections with lower scores.
     """
     confident = sorted((d for d in detections if d.score >= threshold), key=lambda d: -d.score)
-    detected_boxes, labelled_boxes = stack_boxes(confident), stack_boxes(objects)
-    overlap = pairwise_iou(detected_boxes, labelled_boxes)  # (detections, objects)
-    are_ignored = np.array([is_ignored(o) for o in objects], np.bool_)
-    are_crowds = np.array([o.is_crowd for o in objects], np.bool_)
-    coverage = np.where(are_crowds, pairwise_coverage(detected_boxes, labelled_boxes), overlap)
-    is_left_out = np.any(are_ignored & (coverage >= MATCH_IOU), axis=1).reshape(-1)
-    same_category = np.array(
-        [[d.category == o.category for o in objects] for d in confident], np.bool_
-    )
-    same_category = same_category.reshape(overlap.shape)
-    is_free = ~are_ignored
-    assigned: dict[int, tuple[OutcomeKind, int]] = {}
-    for kind, must_agree, min_iou in _ASSIGNMENT_RULES:
-        for index in range(len(confident)):
-            if index in assigned or (is_left_out[index] and kind == "localisation"):
-                continue
-            candidates = np.where(
-                is_free & (same_category[index] == must_agree), overlap[index], 0.0
+    counted = [(index, o) for index, o in enumerate(objects) if not is_ignored(o)]
+    overlaps = pairwise_iou(stack_boxes(confident), stack_boxes([o for _, o in counted]))
+    categories = np.array([o.category for _, o in counted], np.str_)
+    is_free = np.ones(len(counted), np.bool_)
+    outcomes: list[DetectionOutcome] = []
+    for detection, overlap in zip(confident, overlaps, strict=True):
+        is_same = categories == detection.category
+        candidates = np.where(is_same & is_free, overlap, 0.0)
+        if candidates.max(initial=0.0) >= MATCH_IOU:
+            kind: OutcomeKind = "true positive"
+            best: int | None = int(candidates.argmax())
+            is_free[best] = False
+        elif _lies_in_ignored(detection, objects):
+            continue
+        else:
+            kind, best = _classify_false_positive(overlap, is_same)
+        index, category = (
+            (None, None) if best is None else (counted[best][0], str(categories[best]))
+        )
+        outcomes.append(
+            DetectionOutcome(
+                kind, detection.box_xyxy, detection.category, category, detection.score, index
             )
-            if len(objects) and candidates.max() >= min_iou:
-                best = int(candidates.argmax())
-                is_free[best] = False
-                assigned[index] = kind, best
-    outcomes = []
-    for index, d in enumerate(confident):
-        if index in assigned:
-            kind, best = assigned[index]
-            true_category = objects[best].category
-            outcomes.append(
-                DetectionOutcome(kind, d.box_xyxy, d.category, true_category, d.score, best)
-            )
-        elif not is_left_out[index]:
-            overlaps = (~are_ignored & (overlap[index] >= OVERLAP_IOU)).any()
-            kind = "duplicate" if overlaps else "background"
-            outcomes.append(DetectionOutcome(kind, d.box_xyxy, d.category, None, d.score, None))
+        )
+    covered = {o.object_index for o in outcomes if o.kind in COVERING_KINDS}
     missed = (
-        DetectionOutcome("missed", o.box_xyxy, None, o.category, None, number)
-        for number, o in enumerate(objects)
-        if is_free[number]
+        DetectionOutcome("missed", o.box_xyxy, None, o.category, None, index)
+        for index, o in counted
+        if index not in covered
     )
     return (*outcomes, *missed)
 
 
-def find_sanity_warnings(dataset: LabelledDataset, predictions: Predictions) -> tuple[str, ...]:
-    """Return warnings about labels and detections that can make scores misleading."""
-    sanity_warnings = (
-        find_box_warning(dataset, predictions),
-        find_duplicate_label_warning(dataset),
-        find_unlabelled_warning(dataset, predictions),
-        find_expansion_warning(dataset, predictions),
-    )
-    return tuple(filter(None, sanity_warnings))
+def classify_objects(outcomes: Sequence[DetectionOutcome]) -> dict[int, DetectionOutcome]:
+    """Return one outcome for every object index: true positive, confusion, localisation or missed.
+
+    Args:
+        outcomes: result of ``classify_detections``.
+    """
+    by_object: dict[int, DetectionOutcome] = {}
+    for kind in (*COVERING_KINDS, "missed"):
+        for outcome in outcomes:
+            if outcome.kind == kind and outcome.object_index is not None:
+                by_object.setdefault(outcome.object_index, outcome)
+    return by_object
 
 
-def find_unlabelled_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
-    """Return a warning if confident detections lie in images without labels, else None."""
-    unlabelled = [sample.name for sample in dataset.samples if not sample.objects]
-    threshold = find_best_f1_threshold(dataset, predictions)
-    detected = [name for name in unlabelled if any(d.score >= threshold for d in predictions[name])]
-    if not detected:
-        return None
-    return (
-        f"{len(unlabelled)} of {len(dataset.samples)} images have no labelled object. {len(detected)} of them, e.g. "
-        f"{detected[0]}, have confident detections, which count as errors. Remove images that are not labelled."
-    )
+def _classify_false_positive(
+    overlap: NDArray[np.float64], is_same: NDArray[np.bool_]
+) -> tuple[OutcomeKind, int | None]:
+    """Return the kind of a false positive and its object, in TIDE's order of tests.
+
+    Args:
+        overlap: IoU with each counted object (n,).
+        is_same: whether the object has the category of the detection (n,).
+    """
+    same, other = np.where(is_same, overlap, 0.0), np.where(is_same, 0.0, overlap)
+    same_iou, other_iou = same.max(initial=0.0), other.max(initial=0.0)
+    if OVERLAP_IOU <= same_iou < MATCH_IOU:
+        return "localisation", int(same.argmax())
+    if other_iou >= MATCH_IOU:
+        return "confusion", int(other.argmax())
+    if same_iou >= MATCH_IOU:
+        return "duplicate", int(same.argmax())
+    if other_iou >= OVERLAP_IOU:
+        return "both", int(other.argmax())
+    return "background", None
 
 
-def find_missing_results_warning(predictions: Predictions) -> str | None:
-    """Return a warning if images have no detections, else None."""
-    empty = [name for name, detections in predictions.items() if not detections]
-    if not empty:
-        return None
-    return (
-        f"{len(empty)} of {len(predictions)} images, e.g. {empty[0]}, have no results: their objects count as "
-        "missed."
-    )
+def _lies_in_ignored(detection: Detection, objects: Sequence[LabelledObject]) -> bool:
+    """Return whether a detection matches an ignored object of its category."""
+    box = stack_boxes([detection])
+    ignored = [o for o in objects if is_ignored(o) and o.category == detection.category]
+    crowds = stack_boxes([o for o in ignored if o.is_crowd])
+    single = stack_boxes([o for o in ignored if not o.is_crowd])
+    coverage = np.append(pairwise_coverage(box, crowds), pairwise_iou(box, single))
+    return bool((coverage >= MATCH_IOU).any())
 
 
-def find_box_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
-    """Return a warning if boxes look normalised or many lie outside their images, else None."""
-    labelled = {sample.name: stack_boxes(sample.objects or ()) for sample in dataset.samples}
-    detected = {sample.name: stack_boxes(predictions[sample.name]) for sample in dataset.samples}
-    sizes = {sample.name: np.array([sample.width, sample.height]) for sample in dataset.samples}
-    for kind, boxes in (("labelled", labelled), ("detected", detected)):
-        all_boxes = np.concatenate(list(boxes.values()))
-        if not len(all_boxes):
-            continue
-        if all_boxes.max() <= _MAX_NORMALISED_COORDINATE_PX:
-            return (
-                f"no coordinate of the {kind} boxes exceeds {all_boxes.max():.3g}: they look normalised to the "
-                "image size. Write them in pixels."
-            )
-        outside = {
-            name: int(
-                ((image_boxes[:, 2:] <= 0) | (image_boxes[:, :2] >= sizes[name])).any(axis=1).sum()
-            )
-            for name, image_boxes in boxes.items()
-        }
-        if sum(outside.values()) > _MAX_OUTSIDE_FRACTION * len(all_boxes):
-            first = next(name for name, count in outside.items() if count)
-            return (
-                f"{sum(outside.values())} of {len(all_boxes)} {kind} boxes lie outside their images, e.g. in {first}. "
-                "Check the image size and that boxes are x, y, width, height."
-            )
-    return None
+def count_confusions(
+    dataset: LabelledDataset, predictions: Predictions, threshold: float
+) -> NDArray[np.int64]:
+    """Return the confusion matrix (categories + 1, categories + 2) at a threshold.
 
-
-def find_duplicate_label_warning(dataset: LabelledDataset) -> str | None:
-    """Return a warning if objects are labelled twice, else None."""
-    duplicates = {
-        sample.name: labels.total() - len(labels)
-        for sample in dataset.samples
-        for labels in [Counter((o.category, o.box_xyxy) for o in sample.objects or ())]
-        if labels.total() > len(labels)
-    }
-    if not duplicates:
-        return None
-    return (
-        f"{sum(duplicates.values())} labels are duplicates with the same category and box, e.g. in "
-        f"{next(iter(duplicates))}; one of each counts as missed. Remove them."
-    )
+    Rows are the categories of objects, and background; columns the detected categories, badly placed
+    boxes, and missed objects. Every object counts once; the last row counts background errors.
+    """
+    indices = {name: index for index, name in enumerate(dataset.categories)}
+    counts = np.zeros((len(indices) + 1, len(indices) + 2), np.int64)
+    for sample in dataset.samples:
+        outcomes = classify_detections(sample.objects or (), predictions[sample.name], threshold)
+        background = [o for o in outcomes if o.kind == "background"]
+        for outcome in (*classify_objects(outcomes).values(), *background):
+            columns = {"localisation": len(indices), "missed": len(indices) + 1}
+            row = indices.get(str(outcome.true_category), len(indices))
+            column = columns.get(outcome.kind, indices.get(str(outcome.predicted_category), 0))
+            counts[row, column] += 1
+    return counts
 
 
 def count_errors(
@@ -282,10 +225,7 @@ def count_errors(
 ) -> tuple[ImageErrors, ...]:
     """Return the errors in every image among detections with a score of at least ``threshold``, in order."""
     return tuple(
-        _count_image_errors(
-            sample.name,
-            classify_detections(sample.objects or (), predictions[sample.name], threshold),
-        )
+        _count_image_errors(sample, predictions[sample.name], threshold)
         for sample in dataset.samples
     )
 
@@ -301,39 +241,44 @@ def count_category_errors(
             sample.objects or (), predictions[sample.name], threshold
         )
     ]
-    assigned = Counter((o.true_category, o.kind) for o in outcomes if o.object_index is not None)
-    unassigned = Counter((o.predicted_category, o.kind) for o in outcomes if o.object_index is None)
+    kinds = Counter((o.true_category or o.predicted_category, o.kind) for o in outcomes)
     confusions = Counter(
-        (o.true_category, o.predicted_category) for o in outcomes if o.kind == "confusion"
+        (o.true_category, str(o.predicted_category)) for o in outcomes if o.kind == "confusion"
+    )
+    objects = Counter(
+        o.category for s in dataset.samples for o in s.objects or () if not is_ignored(o)
     )
     return tuple(
         CategoryErrors(
             name=name,
-            objects=sum(n for (true, _), n in assigned.items() if true == name),
-            true_positives=assigned[name, "true positive"],
+            objects=objects[name],
+            true_positives=kinds[name, "true positive"],
             confused_with={
-                str(predicted): n
-                for (true, predicted), n in confusions.most_common()
-                if true == name
+                predicted: n for (true, predicted), n in confusions.most_common() if true == name
             },
-            localisation_errors=assigned[name, "localisation"],
-            missed=assigned[name, "missed"],
-            duplicates=unassigned[name, "duplicate"],
-            background_errors=unassigned[name, "background"],
+            localisation_errors=kinds[name, "localisation"],
+            both_errors=kinds[name, "both"],
+            duplicates=kinds[name, "duplicate"],
+            background_errors=kinds[name, "background"],
+            missed=kinds[name, "missed"],
         )
         for name in dataset.categories
     )
 
 
-def _count_image_errors(name: str, outcomes: Sequence[DetectionOutcome]) -> ImageErrors:
-    kinds = Counter(outcome.kind for outcome in outcomes)
+def _count_image_errors(
+    sample: LabelledImage, detections: Sequence[Detection], threshold: float
+) -> ImageErrors:
+    objects = sample.objects or ()
+    kinds = Counter(o.kind for o in classify_detections(objects, detections, threshold))
     return ImageErrors(
-        name=name,
-        objects=sum(outcome.object_index is not None for outcome in outcomes),
+        name=sample.name,
+        objects=sum(not is_ignored(o) for o in objects),
         true_positives=kinds["true positive"],
         confusion_errors=kinds["confusion"],
         localisation_errors=kinds["localisation"],
-        missed=kinds["missed"],
+        both_errors=kinds["both"],
         duplicates=kinds["duplicate"],
         background_errors=kinds["background"],
+        missed=kinds["missed"],
     )

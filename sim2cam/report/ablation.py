@@ -14,13 +14,8 @@ from sim2cam.errors import InputError
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.names import BOX_METRICS
 from sim2cam.metrics.power import SIGNIFICANCE
-from sim2cam.report.charts import (
-    CurveChart,
-    IntervalChart,
-    IntervalMark,
-    build_curve_chart,
-    build_interval_chart,
-)
+from sim2cam.report.canvas import Chart
+from sim2cam.report.charts import IntervalMark, build_curve_chart, build_interval_chart
 from sim2cam.report.page import write_page
 
 METRIC_TITLES = {name: BOX_METRICS[name] for name in ("ap50", "ap", "ap75", "agnostic_ap50")}
@@ -206,7 +201,7 @@ def _make_interval_mark(variant: VariantResult, metric: str) -> IntervalMark:
     return IntervalMark(variant.name, score.value, score.ci95, variant.runs[metric])
 
 
-def _plot_learning_curve(results: AblationResults) -> CurveChart:
+def _plot_learning_curve(results: AblationResults) -> Chart:
     """Plot the learning curve on labelled images, with scores of variants as reference lines."""
     scores = {v.name: v.scores["ap50"].value for v in results.variants if "ap50" in v.scores}
     references = {name: scores[name] for name in results.equivalents if name in scores}
@@ -215,7 +210,7 @@ def _plot_learning_curve(results: AblationResults) -> CurveChart:
     )
 
 
-def _plot_differences(metric: str, comparisons: Sequence[VariantComparison]) -> IntervalChart:
+def _plot_differences(metric: str, comparisons: Sequence[VariantComparison]) -> Chart:
     ranges = [
         IntervalMark(
             f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else _GREY_COLOUR

@@ -1,78 +1,49 @@
-"""Layout of charts that ``templates/charts.html`` draws as SVG.
-
-Lengths are in units of the SVG view box, y down. The template escapes all text.
-"""
+"""Charts of pages, drawn by matplotlib as inline SVG."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from sim2cam.metrics.bootstrap import Estimate
+from sim2cam.report.canvas import (
+    COLOUR_COUNT,
+    COLOURS,
+    MUTED,
+    RIGHT,
+    STYLE,
+    WIDTH_PX,
+    Canvas,
+    Chart,
+    LegendEntry,
+)
 from sim2cam.report.page import format_number
 from sim2cam.report.values import Curves
 
-WIDTH = 440.0
-COLOUR_COUNT = 8  # series colours in page.css
+MAX_HEAT_MAP_SIDE = 24
+"""Maximum number of rows and columns of a heat map."""
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 12.0, 12.0, 38.0
 _PLOT_HEIGHT = 180.0
 _INTERVAL_ROW_HEIGHT, _BAR_ROW_HEIGHT = 40.0, 24.0
-_BAR_LEFT, _BAR_RIGHT = 110.0, 60.0
-_DOT_MARGIN = 10.0
+_BAR_LEFT, _BAR_RIGHT, _BAR_LABEL_WIDTH = 110.0, 78.0, 15
+_INTERVAL_LABEL_WIDTH = 24
+_MIN_CELL_PX, _HEAT_MAP_LABEL_WIDTH = 24.0, 10
+_MAX_CELL_OPACITY = 0.55  # so that text is legible
+_CHARACTER_PX = 7.0
 _EPSILON = 1e-6  # relative difference of values that count as equal
 
 
 @dataclass(frozen=True)
-class Tick:
-    """Tick of an axis."""
-
-    position: float
-    text: str
-
-
-@dataclass(frozen=True)
-class PlotArea:
-    """Rectangle of the plotted values, with ticks and labels of its axes."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-    height: float
-    x_ticks: tuple[Tick, ...] = ()
-    y_ticks: tuple[Tick, ...] = ()
-    x_label: str = ""
-    y_label: str = ""
-    width: float = WIDTH
-
-
-@dataclass(frozen=True)
-class Line:
-    """Line of a chart: SVG path, and last value as text."""
-
-    label: str
-    path: str
-    last_value: str
-    colour: int
-
-
-@dataclass(frozen=True)
-class LineChart:
-    """Line chart."""
-
-    title: str
-    plot_area: PlotArea
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True)
 class IntervalMark:
-    """Value with its interval, before layout.
+    """Value with its interval.
 
     Attributes:
         value: Mean, drawn as a large dot; None if it was not run.
@@ -87,253 +58,181 @@ class IntervalMark:
 
 
 @dataclass(frozen=True)
-class IntervalRow:
-    """Layout of a value with its interval: x of mean, interval ends and single runs."""
+class Mark:
+    """Labelled point of a line chart."""
 
     label: str
-    text: str
-    y: float
-    colour: int
-    x: float | None = None
-    interval_x: tuple[float, float] | None = None
-    runs_x: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class IntervalChart:
-    """Rows of values with intervals; ``zero_x`` is the x of the zero line, if any."""
-
-    title: str
-    plot_area: PlotArea
-    rows: tuple[IntervalRow, ...]
-    zero_x: float | None
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """Layout of a point and of the ends of its interval, if any."""
-
-    text: str
     x: float
     y: float
-    interval_y: tuple[float, float] | None
 
 
-@dataclass(frozen=True)
-class CurveChart:
-    """Curve with intervals over a logarithmic x axis, and horizontal reference lines.
-
-    References off the scale have an empty path.
-    """
-
-    title: str
-    plot_area: PlotArea
-    path: str
-    points: tuple[CurvePoint, ...]
-    references: tuple[Line, ...]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Bar of a bar chart."""
-
-    label: str
-    text: str
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class BarChart:
-    """Horizontal or vertical bar chart.
-
-    Attributes:
-        expected_path: SVG path of the expected counts of vertical bars; empty if unknown.
-    """
-
-    title: str
-    plot_area: PlotArea
-    bars: tuple[Bar, ...]
-    expected_path: str = ""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Axis with ticks at round numbers."""
-
-    tick_values: tuple[float, ...]
-
-    def place(self, value: float, start: float, end: float) -> float:
-        """Map a value to a position between ``start`` (first tick) and ``end`` (last tick)."""
-        low, high = self.tick_values[0], self.tick_values[-1]
-        return start + (value - low) / (high - low) * (end - start)
-
-    def make_ticks(self, start: float, end: float) -> tuple[Tick, ...]:
-        """Return the ticks with their positions."""
-        return tuple(Tick(self.place(m, start, end), f"{m:.10g}") for m in self.tick_values)
-
-
-def build_axis(low: float, high: float, intervals: int = 5) -> Axis:
-    """Build an axis with about ``intervals`` steps of 1, 2 or 5 times a power of ten."""
-    largest = max(abs(low), abs(high))
-    if largest < _EPSILON:
-        low, high = 0.0, 1.0
-    elif high - low < _EPSILON * largest:
-        low, high = low - largest / 2, high + largest / 2
-    min_step = (high - low) / intervals
-    power = 10.0 ** math.floor(math.log10(min_step))
-    step = next(power * f for f in (1, 2, 5, 10) if power * f >= min_step * (1 - 1e-9))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return Axis(tuple(float(f"{k * step:.10g}") for k in range(first, last + 1)))
-
-
-def build_line_chart(curves: Curves) -> LineChart | None:
-    """Build a line chart; None if there are no finite points."""
+def build_line_chart(curves: Curves, mark: Mark | None = None) -> Chart | None:
+    """Build a line chart, with one point marked; None if there are no finite points."""
     all_series = [(s.label, _keep_finite(s.steps, s.values)) for s in curves.series]
     series = [(label, points) for label, points in all_series if len(points)]
-    if not series:
-        return None
-    all_points = np.concatenate([points for _, points in series])
-    x_axis = build_axis(min(0.0, float(all_points[:, 0].min())), float(all_points[:, 0].max()))
-    y_axis = build_axis(min(0.0, float(all_points[:, 1].min())), float(all_points[:, 1].max()), 4)
-    frame = _build_plot_area(x_axis, y_axis, x_label=curves.x_label, y_label=curves.y_label)
-    lines = []
-    for colour, (label, points) in enumerate(series):
-        positions = (
-            f"{x_axis.place(x, frame.left, frame.right):.1f} "
-            f"{y_axis.place(y, frame.bottom, frame.top):.1f}"
-            for x, y in points
-        )
-        last = f"{points[-1, 1]:.3g}"
-        lines.append(Line(label, f"M{'L'.join(positions)}", last, colour % COLOUR_COUNT))
-    return LineChart(curves.title, frame, tuple(lines))
+    return _plot_lines(curves, series, mark) if series else None
 
 
+@matplotlib.rc_context(STYLE)
+def _plot_lines(
+    curves: Curves, series: Sequence[tuple[str, NDArray[np.float64]]], mark: Mark | None
+) -> Chart:
+    canvas = Canvas(_PLOT_HEIGHT)
+    canvas.set_labels(curves.x_label, curves.y_label)
+    points = np.concatenate([points for _, points in series])
+    _set_limits(canvas.axes, "x", min(0.0, points[:, 0].min()), points[:, 0].max())
+    _set_limits(canvas.axes, "y", min(0.0, points[:, 1].min()), points[:, 1].max())
+    legend = []
+    for index, (label, (*_, last)) in enumerate(series):
+        colour = index % COLOUR_COUNT
+        canvas.axes.plot(*series[index][1].T, color=COLOURS[colour], clip_on=False)
+        legend.append(LegendEntry(colour, label, f"{last[1]:.3g}"))
+    if mark is not None:
+        canvas.axes.plot(mark.x, mark.y, "o", color=COLOURS[1], clip_on=False)
+        legend.append(LegendEntry(1, mark.label))
+    labels = ", ".join(f"{entry.label} {entry.value}" for entry in legend)
+    return canvas.save(curves.title, f"{curves.y_label} over {curves.x_label}: {labels}", legend)
+
+
+@matplotlib.rc_context(STYLE)
 def build_interval_chart(
     title: str, marks: Sequence[IntervalMark], *, is_signed: bool = False
-) -> IntervalChart:
-    """Build a chart of values with intervals.
+) -> Chart:
+    """Build a chart of values with intervals, one below the other.
 
     Args:
         is_signed: Include zero in the axis and show signs, for differences.
     """
+    canvas = Canvas(_INTERVAL_ROW_HEIGHT * len(marks), left=16, right=16, bottom=22)
+    axes = canvas.axes
     values = [v for m in marks if m.value is not None for v in (m.value, *m.ci95, *m.runs)]
     finite = [v for v in values if math.isfinite(v)] + ([0.0] if is_signed else [])
-    axis = build_axis(min(finite, default=0.0), max(finite, default=1.0))
-    left, right = _DOT_MARGIN, WIDTH - _DOT_MARGIN
-    bottom = _TOP + _INTERVAL_ROW_HEIGHT * len(marks)
-    frame = PlotArea(
-        left, _TOP, right, bottom, bottom + _BOTTOM / 2 + 4, x_ticks=axis.make_ticks(left, right)
-    )
-    sign = "+" if is_signed else ""
-    rows = tuple(
-        _build_interval_row(r, _TOP + _INTERVAL_ROW_HEIGHT * (index + 0.72), axis, frame, sign)
-        for index, r in enumerate(marks)
-    )
-    return IntervalChart(title, frame, rows, axis.place(0.0, left, right) if is_signed else None)
+    _set_limits(axes, "x", min(finite, default=0.0), max(finite, default=1.0))
+    axes.set(ylim=(_INTERVAL_ROW_HEIGHT * len(marks), 0), yticks=[])
+    if is_signed:
+        axes.axvline(0, color=MUTED, linewidth=1)
+    texts = [_format_mark(mark, "+" if is_signed else "") for mark in marks]
+    for row, (mark, text) in enumerate(zip(marks, texts, strict=True)):
+        top, colour = _INTERVAL_ROW_HEIGHT * row, COLOURS[mark.colour % COLOUR_COUNT]
+        y = top + 0.72 * _INTERVAL_ROW_HEIGHT
+        label = canvas.add(_shorten(mark.label, _INTERVAL_LABEL_WIDTH))
+        axes.text(0, top + 17, label, transform=axes.get_yaxis_transform())
+        axes.text(
+            1, top + 17, canvas.add(text), ha="right", color=MUTED,
+            transform=axes.get_yaxis_transform(),
+        )  # fmt: skip
+        if mark.value is not None and math.isfinite(mark.value):
+            axes.plot(mark.ci95, (y, y), color=colour, linewidth=2.5, solid_capstyle="round")
+            runs = [value for value in mark.runs if math.isfinite(value)]
+            axes.plot(runs, [y] * len(runs), "o", markersize=6, mfc="none", color=colour)
+            axes.plot(mark.value, y, "o", color=colour, clip_on=False)
+    rows = zip(marks, texts, strict=True)
+    return canvas.save(title, "; ".join(f"{mark.label}: {text}" for mark, text in rows))
 
 
+@matplotlib.rc_context(STYLE)
 def build_curve_chart(
     title: str, points: Mapping[int, Estimate], references: Mapping[str, float], *, x_label: str
-) -> CurveChart:
-    """Build a curve over a logarithmic x axis.
+) -> Chart:
+    """Build a curve with intervals over a logarithmic x axis, and horizontal reference lines.
 
     Args:
         points: Values by positive count in ascending order; at least one.
         references: Values of reference lines by label; those far off the scale are listed only.
     """
+    canvas = Canvas(_PLOT_HEIGHT)
+    axes = canvas.axes
+    canvas.set_labels(x_label, title)
     values = [v for p in points.values() for v in (p.value, *p.ci95) if math.isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     on_scale = {n: v for n, v in references.items() if 2 * low - high <= v <= 2 * high - low}
-    y_axis = build_axis(min([low, *on_scale.values()]), max([high, *on_scale.values()]), 4)
-    first, last = min(points), max(points)
-    x_axis = Axis((math.log(first), math.log(last) if last > first else math.log(first) + 1))
-    frame = _build_plot_area(x_axis, y_axis, x_label=x_label, y_label=title)
-
-    def place(value: float) -> float:
-        return y_axis.place(value, frame.bottom, frame.top)
-
-    x_positions = {n: x_axis.place(math.log(n), frame.left, frame.right) for n in points}
-    marks = tuple(
-        CurvePoint(
-            f"{n}: {p.value:.3f} ({p.ci95[0]:.3f} to {p.ci95[1]:.3f})",
-            x_positions[n],
-            place(p.value),
-            (place(p.ci95[0]), place(p.ci95[1])) if math.isfinite(sum(p.ci95)) else None,
-        )
-        for n, p in points.items()
-        if math.isfinite(p.value)
+    _set_limits(axes, "y", min([low, *on_scale.values()]), max([high, *on_scale.values()]))
+    axes.set(xscale="log", xlim=(min(points) / 1.1, max(points) * 1.1))
+    axes.set_xticks(list(points), [f"{count}" for count in points])
+    axes.set_xticks([], minor=True)
+    counts = [count for count, p in points.items() if math.isfinite(p.value)]
+    estimates = [points[count] for count in counts]
+    axes.plot(counts, [p.value for p in estimates], "o-", color=COLOURS[0], clip_on=False)
+    axes.vlines(counts, *np.array([p.ci95 for p in estimates]).reshape(-1, 2).T, color=COLOURS[0])
+    legend = []
+    for index, (label, value) in enumerate(references.items()):
+        if math.isfinite(value):
+            colour = 1 + index % (COLOUR_COUNT - 1)
+            suffix = "" if label in on_scale else ", off scale"
+            legend.append(LegendEntry(colour, label, f"{value:.3f}{suffix}"))
+            if label in on_scale:
+                axes.axhline(value, color=COLOURS[colour], linestyle=(0, (3, 2)))
+    texts = (
+        f"{count}: {p.value:.3f} ({p.ci95[0]:.3f} to {p.ci95[1]:.3f})"
+        for count, p in zip(counts, estimates, strict=True)
     )
-    path = "L".join(f"{mark.x:.1f} {mark.y:.1f}" for mark in marks)
-    reference_lines = tuple(
-        Line(
-            label,
-            f"M{frame.left:.1f} {place(value):.1f}H{frame.right:.1f}" if label in on_scale else "",
-            f"{value:.3f}" if label in on_scale else f"{value:.3f}, off scale",
-            1 + index % (COLOUR_COUNT - 1),
-        )
-        for index, (label, value) in enumerate(references.items())
-        if math.isfinite(value)
-    )
-    ticks = tuple(Tick(x, f"{n}") for n, x in x_positions.items())
-    return CurveChart(
-        title, replace(frame, x_ticks=ticks), f"M{path}" if path else "", marks, reference_lines
-    )
+    return canvas.save(title, "; ".join(texts), legend)
 
 
+@matplotlib.rc_context(STYLE)
 def build_bar_chart(
-    title: str, counts: Mapping[str, int], expected: Sequence[float] | None = None
-) -> BarChart:
-    """Build a horizontal bar for each count, with the expected count in parentheses."""
-    expected_texts = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
-    largest = max([*counts.values(), 1])
-    height = _BAR_ROW_HEIGHT * len(counts)
-    frame = PlotArea(_BAR_LEFT, 0.0, WIDTH - _BAR_RIGHT, height, height)
-    width = frame.right - frame.left
-    rows = zip(counts.items(), expected_texts, strict=True)
-    bars = tuple(
-        Bar(label, f"{count}{text}", frame.left, _BAR_ROW_HEIGHT * index + 4,
-            width * count / largest, _BAR_ROW_HEIGHT - 8)
-        for index, ((label, count), text) in enumerate(rows)
-    )  # fmt: skip
-    return BarChart(title, frame, bars)
+    title: str, counts: Mapping[str, float], expected: Sequence[float] | None = None
+) -> Chart:
+    """Build a horizontal bar for each value, with the expected count in parentheses."""
+    suffixes = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
+    texts = [f"{value:.3g}{s}" if isinstance(value, float) else f"{value}{s}"
+             for value, s in zip(counts.values(), suffixes, strict=True)]  # fmt: skip
+    canvas = Canvas(_BAR_ROW_HEIGHT * len(counts), left=_BAR_LEFT, right=_BAR_RIGHT, bottom=0)
+    axes, rows = canvas.axes, range(len(counts))
+    axes.set(xlim=(0, max([*counts.values(), _EPSILON])), ylim=(len(counts) - 0.5, -0.5), xticks=[])
+    axes.set_yticks(rows, [canvas.add(_shorten(name, _BAR_LABEL_WIDTH)) for name in counts])
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.barh(rows, list(counts.values()), height=0.66, color=COLOURS[0])
+    for row, (value, text) in enumerate(zip(counts.values(), texts, strict=True)):
+        axes.annotate(text, (value, row), (5, 0), textcoords="offset points", va="center_baseline")
+    pairs = zip(counts, texts, strict=True)
+    return canvas.save(title, "; ".join(f"{name}: {text}" for name, text in pairs))
 
 
+@matplotlib.rc_context(STYLE)
 def build_binned_chart(
-    title: str, edges: Sequence[float], counts: Sequence[int], expected: Sequence[float] | None
-) -> BarChart:
+    title: str,
+    edges: Sequence[float],
+    counts: Sequence[int] | Mapping[str, Sequence[int]],
+    expected: Sequence[float] | None = None,
+    *,
+    x_label: str = "",
+    y_label: str = "samples",
+) -> Chart:
     """Build vertical bars over given bins, with a line of the expected counts.
 
     Args:
         edges: Edges of the bins, one more than bins.
+        counts: Counts, or counts of several series by label, which are stacked.
     """
-    x_axis = Axis(tuple(edges))
-    y_axis = build_axis(0.0, max([*counts, *(expected or ()), 1.0]), 4)
-    frame = _build_plot_area(x_axis, y_axis, x_label="", y_label="samples")
-    tick_values = [
-        m for m in build_axis(edges[0], edges[-1], 6).tick_values if edges[0] <= m <= edges[-1]
-    ]
-    edge_positions = [x_axis.place(edge, frame.left, frame.right) for edge in edges]
-    tops = [y_axis.place(float(count), frame.bottom, frame.top) for count in counts]
-    levels = [y_axis.place(count, frame.bottom, frame.top) for count in expected or ()]
-    bars = tuple(
-        Bar(f"{edges[i]:.4g} to {edges[i + 1]:.4g}", f"{counts[i]}", edge_positions[i], top,
-            edge_positions[i + 1] - edge_positions[i], frame.bottom - top)
-        for i, top in enumerate(tops)
-    )  # fmt: skip
-    steps = (
-        f"{edge_positions[i]:.1f} {y:.1f}H{edge_positions[i + 1]:.1f}" for i, y in enumerate(levels)
+    stacks = counts if isinstance(counts, Mapping) else {"": counts}
+    canvas = Canvas(_PLOT_HEIGHT)
+    axes = canvas.axes
+    canvas.set_labels(x_label, y_label)
+    base = np.zeros(len(edges) - 1)
+    for colour, values in zip(COLOURS, stacks.values(), strict=False):
+        axes.stairs(base + values, edges, baseline=base, fill=True, color=colour)
+        base += values
+    if expected:
+        axes.stairs(expected, edges, color=COLOURS[1], linewidth=1.8)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
+    _set_limits(axes, "y", 0.0, max([*base, *(expected or ()), 1.0]))
+    texts = (
+        f"{name} {edges[i]:.4g} to {edges[i + 1]:.4g}: {count}".strip()
+        for name, values in stacks.items()
+        for i, count in enumerate(values)
     )
-    ticks = tuple(Tick(x_axis.place(m, frame.left, frame.right), f"{m:.10g}") for m in tick_values)
-    line = f"M{'L'.join(steps)}" if levels else ""
-    return BarChart(title, replace(frame, x_ticks=ticks), bars, line)
+    legend = [
+        LegendEntry(i, name, f"{sum(v)}") for i, (name, v) in enumerate(stacks.items()) if name
+    ]
+    return canvas.save(title, "; ".join(texts), legend)
 
 
 def build_histogram(
     title: str, values: Sequence[float], *, up_to: float, x_label: str, y_label: str = "objects"
-) -> BarChart | None:
+) -> Chart | None:
     """Build a histogram of about 24 bins at most; None without values.
 
     Bins of integers are at least 1 wide.
@@ -341,49 +240,104 @@ def build_histogram(
     if not values:
         return None
     are_integers = all(float(value).is_integer() for value in values)
-    x_axis = build_axis(0.0, up_to, min(24, max(1, math.ceil(up_to))) if are_integers else 24)
-    counts, _ = np.histogram(values, x_axis.tick_values)
-    y_axis = build_axis(0.0, float(counts.max()), 4)
-    frame = _build_plot_area(x_axis, y_axis, x_label=x_label, y_label=y_label)
-    ticks = frame.x_ticks
-    frame = replace(frame, x_ticks=ticks[:: max(1, -(-len(ticks) // 8))])
-    bars = []
-    for index, count in enumerate(counts):
-        left, right = ticks[index].position, ticks[index + 1].position
-        top = y_axis.place(float(count), frame.bottom, frame.top)
-        label = f"{ticks[index].text} to {ticks[index + 1].text}"
-        bars.append(Bar(label, f"{count}", left, top, right - left, frame.bottom - top))
-    return BarChart(title, frame, tuple(bars))
+    bins = min(24, max(1, math.ceil(up_to))) if are_integers else 24
+    edges = locate_ticks(0.0, up_to, bins)
+    counts, _ = np.histogram(values, edges)
+    return build_binned_chart(
+        title, edges.tolist(), counts.tolist(), x_label=x_label, y_label=y_label
+    )
 
 
-def _build_plot_area(x_axis: Axis, y_axis: Axis, *, x_label: str, y_label: str) -> PlotArea:
-    right, bottom = WIDTH - _RIGHT, _TOP + _PLOT_HEIGHT
-    return PlotArea(
-        _LEFT, _TOP, right, bottom, bottom + _BOTTOM, x_axis.make_ticks(_LEFT, right),
-        y_axis.make_ticks(bottom, _TOP), x_label, y_label,
+@matplotlib.rc_context(STYLE)
+def build_heat_map(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    counts: NDArray[np.int64],
+    *,
+    x_label: str,
+    y_label: str,
+) -> Chart:
+    """Build a heat map of counts, coloured by the share of each count in its row.
+
+    Args:
+        rows, columns: Labels, at most ``MAX_HEAT_MAP_SIDE``.
+        counts: Counts (rows, columns).
+    """
+    row_texts, column_texts = (
+        [_shorten(name, _HEAT_MAP_LABEL_WIDTH) for name in names] for names in (rows, columns)
+    )
+    left, bottom = (
+        28 + _CHARACTER_PX * max(map(_measure_width, texts)) for texts in (row_texts, column_texts)
+    )
+    cell = max(_MIN_CELL_PX, (WIDTH_PX - left - RIGHT) / len(columns))
+    canvas = Canvas(
+        _MIN_CELL_PX * len(rows), width=left + cell * len(columns) + RIGHT, left=left, bottom=bottom
     )  # fmt: skip
+    axes, shares = canvas.axes, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    canvas.set_labels(x_label, y_label)
+    axes.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+    axes.set_xticks(
+        np.arange(len(columns)) + 0.5, [canvas.add(text) for text in column_texts],
+        rotation=90, ha="right", va="center", rotation_mode="anchor",
+    )  # fmt: skip
+    axes.set_yticks(np.arange(len(rows)) + 0.5, [canvas.add(text) for text in row_texts])
+    axes.grid(visible=False)
+    for (row, column), count in np.ndenumerate(counts):
+        if count:
+            opacity = _MAX_CELL_OPACITY * float(shares[row, column])
+            axes.bar(column, 1, 1, row, align="edge", color=COLOURS[0], alpha=opacity)
+            axes.text(column + 0.5, row + 0.5, f"{count}", ha="center", va="center_baseline")
+    lines = (
+        f"{name}: " + ", ".join(f"{n} {columns[i]}" for i, n in enumerate(values) if n)
+        for name, values in zip(rows, counts.tolist(), strict=True)
+    )
+    return canvas.save(title, "; ".join(lines))
 
 
-def _build_interval_row(
-    mark: IntervalMark, y: float, axis: Axis, plot_area: PlotArea, sign: str
-) -> IntervalRow:
-    colour = mark.colour % COLOUR_COUNT
+def _set_limits(axes: Axes, axis: str, low: float, high: float) -> None:
+    """Set the limits and ticks of an axis to round numbers around a range."""
+    ticks = locate_ticks(low, high, 5)
+    axes.set(**{f"{axis}lim": (ticks[0], ticks[-1]), f"{axis}ticks": ticks})
+
+
+def locate_ticks(low: float, high: float, intervals: int) -> NDArray[np.float64]:
+    """Return round numbers that span a range in at most about ``intervals`` steps."""
+    largest = max(abs(low), abs(high))
+    if largest < _EPSILON:
+        low, high = 0.0, 1.0
+    elif high - low < _EPSILON * largest:
+        low, high = low - largest / 2, high + largest / 2
+    return np.asarray(
+        MaxNLocator(intervals, steps=(1, 2, 5, 10)).tick_values(low, high), np.float64
+    )
+
+
+def _format_mark(mark: IntervalMark, sign: str) -> str:
     if mark.value is None:
-        return IntervalRow(mark.label, "not run", y, colour)
+        return "not run"
     if not math.isfinite(mark.value):
-        return IntervalRow(mark.label, format_number(mark.value), y, colour)
-
-    def place(value: float) -> float:
-        return axis.place(value, plot_area.left, plot_area.right)
-
+        return format_number(mark.value)
     low, high = mark.ci95
-    has_interval = math.isfinite(low + high)
-    interval = f" ({low:{sign}.3f} to {high:{sign}.3f})" if has_interval else ""
-    return IntervalRow(
-        mark.label, f"{mark.value:{sign}.3f}{interval}", y, colour, place(mark.value),
-        (place(low), place(high)) if has_interval else None,
-        tuple(place(dot) for dot in mark.runs if math.isfinite(dot)),
-    )  # fmt: skip
+    interval = f" ({low:{sign}.3f} to {high:{sign}.3f})" if math.isfinite(low + high) else ""
+    return f"{mark.value:{sign}.3f}{interval}"
+
+
+def _measure_width(text: str) -> int:
+    """Return the width of a text in characters, where East Asian ones count twice."""
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def _shorten(text: str, width: int) -> str:
+    """Shorten a text in its middle to a width in characters."""
+    if _measure_width(text) <= width:
+        return text
+    start, end = text[:width], text[-width:]
+    while _measure_width(start) > width // 2:
+        start = start[:-1]
+    while _measure_width(end) > (width - 1) // 2:
+        end = end[1:]
+    return f"{start}…{end}"
 
 
 def _keep_finite(steps: Sequence[float], values: Sequence[float]) -> NDArray[np.float64]:

@@ -19,7 +19,8 @@ from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
-from sim2cam.report.charts import BarChart, build_bar_chart, build_histogram
+from sim2cam.report.canvas import Chart
+from sim2cam.report.charts import build_bar_chart, build_histogram
 from sim2cam.report.image_layers import (
     LAYERS,
     Layer,
@@ -168,7 +169,7 @@ def read_rejection_stats(root: Path) -> RejectionStats | None:
     return RejectionStats(len(scenes), sum(reasons.values()), dict(reasons.most_common()))
 
 
-def _build_histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart | None, ...]:
+def _build_histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[Chart | None, ...]:
     sides = [math.sqrt((b[2] - b[0]) * (b[3] - b[1])) for b in (o.box_xyxy for o in labels)]
     fractions = [o.visible_fraction for o in labels if o.visible_fraction is not None]
     labelled = [s.objects for s in dataset.samples if s.objects is not None]

@@ -8,12 +8,8 @@ from pathlib import Path
 
 from sim2cam.metrics.gaps import HeldOutGap, StageGap
 from sim2cam.metrics.two_sample import TwoSampleDistance
-from sim2cam.report.charts import (
-    IntervalChart,
-    IntervalMark,
-    build_interval_chart,
-    build_line_chart,
-)
+from sim2cam.report.canvas import Chart
+from sim2cam.report.charts import IntervalMark, build_interval_chart, build_line_chart
 from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 from sim2cam.report.values import Curves, Rgb
 
@@ -84,7 +80,7 @@ def _is_improved(before: TwoSampleDistance, after: TwoSampleDistance) -> bool:
     return after.ci95[1] < before.ci95[0]
 
 
-def _plot_range(range_view: RangeView) -> IntervalChart:
+def _plot_range(range_view: RangeView) -> Chart:
     ends = {
         "before": range_view.before,
         "target images": range_view.estimated_bounds,
@@ -98,7 +94,7 @@ def _plot_range(range_view: RangeView) -> IntervalChart:
     return build_interval_chart(range_view.factor, rows)
 
 
-def _plot_gap_stages(stages: Sequence[StageGap]) -> list[IntervalChart]:
+def _plot_gap_stages(stages: Sequence[StageGap]) -> list[Chart]:
     if not stages:
         return []
     charts = {

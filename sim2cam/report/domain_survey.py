@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sim2cam.randomize.domain_survey import FactorHistogram
-from sim2cam.report.charts import BarChart, build_bar_chart, build_binned_chart
+from sim2cam.report.canvas import Chart
+from sim2cam.report.charts import build_bar_chart, build_binned_chart
 from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 from sim2cam.report.values import Rgb
 
@@ -22,7 +23,7 @@ class FactorView:
     """Factor on the page: histogram, chart, and pairs of value and image URI."""
 
     survey: FactorHistogram
-    chart: BarChart
+    chart: Chart
     images: tuple[tuple[str, str], ...]
 
 
@@ -64,7 +65,7 @@ def _build_factor(factor: FactorHistogram, images: RangeEndImages) -> FactorView
     )
 
 
-def _build_chart(factor: FactorHistogram) -> BarChart:
+def _build_chart(factor: FactorHistogram) -> Chart:
     title = f"{factor.group}.{factor.factor}"
     if factor.options:
         counts = dict(zip(factor.options, factor.observed, strict=True))

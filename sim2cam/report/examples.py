@@ -1,32 +1,22 @@
-"""Selection and encoding of example images for pages."""
+"""Selection of example images for pages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sim2cam import images
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.metrics.detection import Predictions
-from sim2cam.metrics.error_analysis import ImageErrors, classify_detections, count_errors
-from sim2cam.report.overlay import OUTCOME_COLOURS, draw_matches
-from sim2cam.report.page import encode_data_uri, encode_thumbnail
+from sim2cam.metrics.error_analysis import ImageErrors, count_errors
 from sim2cam.report.values import Example, Examples, ImageRow, Rgb
 
-EXAMPLE_PX = 960
-
-
-@dataclass(frozen=True)
-class PageImage:
-    """Image on a page: URI, alternative text and caption."""
-
-    uri: str
-    alt: str
-    caption: str = ""
+_KIND_FIELDS = (
+    "confusion_errors", "localisation_errors", "both_errors", "duplicates", "background_errors", "missed",
+)  # fmt: skip
 
 
 def select_examples(
-    captures: Dataset, predictions: Predictions, threshold: float, *, count: int
+    captures: Dataset, predictions: Predictions, threshold: float, *, count: int, per_kind: int = 0
 ) -> Examples:
     """Select disjoint sets of images with the fewest and the most errors.
 
@@ -34,6 +24,7 @@ def select_examples(
 
     Args:
         count: Maximum size of each set. Images without errors are never in the second set.
+        per_kind: Number of images with the most errors of each kind that join the second set.
 
     Raises:
         InputError: If an image cannot be read.
@@ -41,7 +32,10 @@ def select_examples(
     errors = count_errors(captures, predictions, threshold)
     ranked = sorted(errors, key=lambda e: (-e.errors, e.true_positives, e.name))
     worst = [e for e in ranked if e.errors][: min(count, (len(ranked) + 1) // 2)]
-    best = sorted(ranked[len(worst) :], key=_rank_errors)[:count]
+    for kind in _KIND_FIELDS:
+        by_kind = sorted(ranked, key=lambda e: -getattr(e, kind))[:per_kind]
+        worst += [e for e in by_kind if getattr(e, kind) and e not in worst]
+    best = sorted((e for e in ranked if e not in worst), key=_rank_errors)[:count]
     samples = {sample.name: sample for sample in captures.samples}
 
     def make_example(errors: ImageErrors) -> Example:
@@ -78,22 +72,6 @@ def build_image_rows(
             _read_rgb(photos[index] if index < len(photos) else None),
         )
         for index, render in enumerate(renders)
-    )
-
-
-def render_examples(examples: Sequence[Example], threshold: float) -> tuple[PageImage, ...]:
-    """Draw detections with a score of at least ``threshold`` and their errors into images."""
-    return tuple(_render_example(example, threshold) for example in examples)
-
-
-def _render_example(example: Example, threshold: float) -> PageImage:
-    outcomes = classify_detections(example.objects, example.detections, threshold)
-    counts = {kind: sum(o.kind == kind for o in outcomes) for kind in OUTCOME_COLOURS}
-    summary = ", ".join(f"{kind} ({n})" for kind, n in counts.items() if n)
-    overlay = draw_matches(example.rgb, example.objects, example.detections, threshold)
-    caption = f"{example.name}: {summary or 'no objects or detections'}"
-    return PageImage(
-        encode_data_uri(encode_thumbnail(overlay, EXAMPLE_PX)), f"detections in {caption}", caption
     )
 
 

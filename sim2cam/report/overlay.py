@@ -18,18 +18,9 @@ from PIL import Image, ImageDraw, ImageFont
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.geometry.boxes import Box, pairwise_iou
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.error_analysis import DetectionOutcome, OutcomeKind, classify_detections
 from sim2cam.report.values import Rgb
 
 MIN_LONGER_SIDE_PX = 960  # smaller images are enlarged before drawing
-OUTCOME_COLOURS: dict[OutcomeKind, tuple[int, int, int]] = {
-    "true positive": (64, 222, 112),
-    "confusion": (255, 176, 32),
-    "localisation": (86, 190, 255),
-    "duplicate": (245, 232, 80),
-    "background": (255, 84, 84),
-    "missed": (240, 120, 255),
-}
 CATEGORY_COLOURS = (
     (86, 190, 255), (255, 176, 32), (64, 222, 112), (240, 120, 255), (255, 100, 100),
     (245, 232, 80), (60, 228, 216), (190, 160, 255), (255, 150, 200), (176, 214, 90),
@@ -70,22 +61,6 @@ class BoxAnnotation:
 def get_category_colour(index: int) -> tuple[int, int, int]:
     """Return the RGB colour of a category index; colours repeat after ten."""
     return CATEGORY_COLOURS[index % len(CATEGORY_COLOURS)]
-
-
-def draw_matches(
-    rgb: Rgb, objects: Sequence[ObjectLabel], detections: Sequence[Detection], threshold: float
-) -> Rgb:
-    """Draw detections with a score of at least ``threshold`` and missed objects, coloured by error type.
-
-    Labels show category and score, and the true category of confusions. Missed objects are dashed.
-    """
-    marks = [
-        BoxAnnotation(
-            v.box_xyxy, _format_match(v), OUTCOME_COLOURS[v.kind], is_dashed=v.kind == "missed"
-        )
-        for v in classify_detections(objects, detections, threshold)
-    ]
-    return _draw_annotations(rgb, marks)
 
 
 def draw_labels(
@@ -159,16 +134,6 @@ def _collect_keypoints(detection: Detection) -> NDArray[np.float64] | None:
         for x, y in [p.xy]
     ]
     return np.array(points, np.float64).reshape(-1, 3)
-
-
-def _format_match(match: DetectionOutcome) -> str:
-    if match.kind == "missed":
-        return f"{match.true_category} missed"
-    assert match.score is not None  # all but missed objects have one
-    score = _format_score(match.score)
-    if match.true_category not in (None, match.predicted_category):
-        return f"{match.predicted_category} {score}, label {match.true_category}"
-    return f"{match.predicted_category} {score}"
 
 
 def _format_score(score: float) -> str:

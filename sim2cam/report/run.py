@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from sim2cam.data.sample import Origin
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.detection import DetectionMetrics
 from sim2cam.metrics.names import BOX_METRICS
-from sim2cam.report.charts import (
-    IntervalChart,
-    IntervalMark,
-    build_interval_chart,
-    build_line_chart,
-)
-from sim2cam.report.examples import PageImage, render_examples
-from sim2cam.report.overlay import OUTCOME_COLOURS
+from sim2cam.report.canvas import Chart
+from sim2cam.report.charts import IntervalMark, build_interval_chart, build_line_chart
+from sim2cam.report.gallery import OUTCOME_COLOURS, build_gallery
 from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 from sim2cam.report.values import ImageRow, Rgb, RunReport, ScoreRow
 
@@ -27,6 +23,14 @@ ORIGIN_TITLES: dict[Origin, str] = {
     "stand-in": "stand-in images",
     "pseudo-labelled": "pseudo-labelled images",
 }
+
+
+@dataclass(frozen=True)
+class PageImage:
+    """Image on a page: URI and alternative text."""
+
+    uri: str
+    alt: str
 
 
 def write_run_page(report: RunReport, out: Path) -> Path:
@@ -43,15 +47,15 @@ def write_run_page(report: RunReport, out: Path) -> Path:
         image_rows=tuple(
             _build_image_row(row, report.captures_origin) for row in report.image_rows
         ),
-        best=render_examples(report.examples.best, report.examples.threshold),
-        worst=render_examples(report.examples.worst, report.examples.threshold),
+        best=build_gallery(report.examples.best, report.examples.threshold),
+        worst=build_gallery(report.examples.worst, report.examples.threshold),
         outcome_colours=OUTCOME_COLOURS,
         curves=tuple((curves, build_line_chart(curves)) for curves in report.curves),
         total_s=sum(stage.seconds or 0.0 for stage in report.stages),
     )
 
 
-def _plot_overall(report: RunReport) -> IntervalChart | None:
+def _plot_overall(report: RunReport) -> Chart | None:
     if not report.scores:
         return None
     ranges = [
@@ -61,7 +65,7 @@ def _plot_overall(report: RunReport) -> IntervalChart | None:
     return build_interval_chart("AP50", ranges)
 
 
-def _plot_categories(report: RunReport) -> IntervalChart | None:
+def _plot_categories(report: RunReport) -> Chart | None:
     """Plot AP50 per category and detector; None if nothing was scored."""
     scored: list[tuple[int, ScoreRow, DetectionMetrics]] = [
         (colour, row, row.score) for colour, row in enumerate(report.scores) if row.score

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
+from sim2cam.metrics.verdict import Verdict
 from sim2cam.report.charts import build_line_chart
 from sim2cam.report.page import encode_data_uri, write_page
 from sim2cam.report.values import Curves
@@ -16,8 +17,7 @@ def write_samples_page(
     strips: Mapping[int, Path],
     captures: bytes,
     curves: Curves,
-    selected_step: int,
-    notes: Sequence[str],
+    verdict: Verdict,
 ) -> Path:
     """Write a self-contained page and return its path.
 
@@ -30,6 +30,5 @@ def write_samples_page(
         strips={step: encode_data_uri(path.read_bytes()) for step, path in strips.items()},
         captures=encode_data_uri(captures),
         chart=build_line_chart(curves),
-        selected_step=selected_step,
-        notes=notes,
+        verdict=verdict,
     )

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.data.sample import ObjectLabel, Origin
+from sim2cam.metrics.ap_losses import ApLosses
 from sim2cam.metrics.bootstrap import Estimate
-from sim2cam.metrics.calibration import ConfidenceCalibration
+from sim2cam.metrics.calibration import ConfidenceCalibration, ScoredDetections
 from sim2cam.metrics.detection import Detection, DetectionMetrics
-from sim2cam.metrics.error_analysis import DEFAULT_SCORE_THRESHOLD, CategoryErrors
+from sim2cam.metrics.error_analysis import CategoryErrors
+from sim2cam.metrics.precision_recall import DEFAULT_SCORE_THRESHOLD, PrecisionRecall
 from sim2cam.metrics.slices import Slice
+from sim2cam.metrics.verdict import Verdict
 
 Rgb = NDArray[np.uint8]
 """RGB image (H, W, 3), 0 to 255."""
@@ -96,9 +99,15 @@ class Examples:
 
 @dataclass(frozen=True)
 class RunReport:
-    """Content of the page of a run."""
+    """Content of the page of a run.
+
+    Attributes:
+        notes: Facts about the run.
+        pages: Other pages of the run: paths relative to this page, by title.
+    """
 
     title: str
+    verdict: Verdict
     captures_origin: Origin
     run_info: Mapping[str, str]
     stages: tuple[StageRow, ...]
@@ -107,17 +116,28 @@ class RunReport:
     examples: Examples = field(default_factory=Examples)
     curves: tuple[Curves, ...] = ()
     notes: tuple[str, ...] = ()
+    pages: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BenchReport:
-    """Content of the page of a benchmark."""
+    """Content of the page of a benchmark.
+
+    Attributes:
+        confusions: Confusion matrix (categories + 1, categories + 2), as of ``count_confusions``.
+        sliced_ap50: AP50 by attribute and value.
+    """
 
     title: str
+    verdict: Verdict
     score: DetectionMetrics
     calibration: ConfidenceCalibration | None
     extra_metrics: Mapping[str, Estimate]
+    ap_losses: ApLosses
     category_errors: tuple[CategoryErrors, ...]
+    confusions: NDArray[np.int64]
+    precision_recall: PrecisionRecall
+    detections: ScoredDetections
+    sliced_ap50: Mapping[str, Mapping[str, Estimate]]
     slices: tuple[Slice, ...]
     examples: Examples
-    notes: tuple[str, ...] = ()

@@ -66,13 +66,17 @@ def run(photos, tmp_path_factory):
 
 def test_a_folder_is_translated_and_says_that_no_label_was_seen(run, photos, tmp_path, capsys):
     assert apply(run, photos, tmp_path / "out", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {
         "images": 3,
         "rejected": 0,
         "decision": "appearance only",
     }
+    assert f"page: {tmp_path / 'out' / 'certificate.html'}" in printed.err
     page = (tmp_path / "out" / "certificate.html").read_text()
     assert "Certificate: appearance only" in page
+    assert "3 of 3 images pass." in page
+    assert str(tmp_path) not in page  # equal datasets have equal pages
     assert "000001 (IMG_01.png)" in page
     (made,) = (tmp_path / "out").glob("shards/*/samples.jsonl")
     sources = [json.loads(line)["source"] for line in made.read_text().splitlines()]
@@ -231,9 +235,9 @@ def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
     assert "step 20" in page
     assert "discriminator_accuracy" in page
     assert (
-        "Selected weights: the last weights, as nothing is held out: 20 renders are fewer than 30"
-        in page
-    )
+        "The weights of step 20 were selected: the last weights, as nothing is held out: 20 renders are "
+        "fewer than 30."
+    ) in page
     assert train(photos, out, "--method", "mkl", "--overwrite") == 0
     assert [path.name for path in out.iterdir()] == ["transfer.json"]
 

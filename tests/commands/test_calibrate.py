@@ -30,6 +30,8 @@ def test_it_writes_the_camera_and_says_what_it_left_out(photos, tmp_path, capsys
     assert fit.other_cameras == {"200x80": 1}
     assert "excluded: 1 of another camera: 200x80" in said.err
     assert "excluded: broken.jpg: not an image" in said.err
+    assert f"page: {tmp_path / 'camera.html'}" in said.err
+    assert "The lens is not estimated" in (tmp_path / "camera.html").read_text()
     lines = {line.split()[0]: line for line in said.out.splitlines()}
     assert lines["sensor.jpeg_quality"].split()[1:] == ["85", "85", "to", "85"]
     assert "Print a chessboard" in lines["lens.fx_px"]
@@ -54,8 +56,12 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
     assert "excluded: 1 of another camera: 200x80" in said.err
     for path in photos.iterdir():
         write_bytes(path, images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 40))
-    assert main(["drift", str(out), str(photos)]) == 0
+    change = tmp_path / "change.json"
+    assert main(["drift", str(out), str(photos), "--out", str(change)]) == 0
     said = capsys.readouterr()
+    assert "sensor.jpeg_quality" in json.loads(change.read_text())["drifted"]
+    assert f"page: {tmp_path / 'change.html'}" in said.err
+    assert "The camera changed: JPEG quality" in (tmp_path / "change.html").read_text()
     assert "JPEG quality" in said.err.split("drifted: ")[1].split(";")[0]
     (line,) = (line for line in said.out.splitlines() if line.startswith("JPEG quality"))
     assert line.split()[2] == "drifted"
@@ -77,6 +83,18 @@ def test_a_detector_that_was_asked_then_is_asked_again(photos, tmp_path, capsys)
     assert "--monitor: the calibration used other weights." in capsys.readouterr().err
     assert main(["drift", str(out), str(photos), "--monitor", "cards"]) == 2
     assert "no file or shipped weights 'cards'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["calibrate", "drift"])
+def test_files_that_would_be_replaced_are_refused(command, photos, tmp_path, capsys):
+    camera = [str(tmp_path / "camera.json")] if command == "drift" else []
+    (tmp_path / "old.html").write_text("mine")
+    arguments = [command, *camera, str(photos), "--out"]
+    assert main([*arguments, str(tmp_path / "old.json")]) == 1
+    assert "old.html: exists." in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "new.html")]) == 2
+    assert "must not end in .html: the page is written next to it." in capsys.readouterr().err
+    assert (tmp_path / "old.html").read_text() == "mine"
 
 
 def test_nothing_to_calibrate_is_told(tmp_path, capsys):

@@ -15,6 +15,7 @@ from sim2cam.experiments import benchmark
 from sim2cam.experiments.benchmark import bench, score_predictions, write_bench_result
 from sim2cam.learn.run_folder import WEIGHTS
 from sim2cam.metrics.detection import Detection
+from sim2cam.metrics.verdict import Verdict
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.training.config import TrainConfig
@@ -109,7 +110,7 @@ def test_amodal_boxes_are_scored_like_trained(
     assert result.score.agnostic_ap50.value > 0.99 or not amodal
     out, plain = tmp_path / "bench.json", tmp_path / "plain.json"
     flags = ["--captures", str(hidden)]
-    write_bench_result(result, (), out)
+    write_bench_result(result, (), Verdict(()), out)
     again = cli.json("bench", out, *flags)["ap50"]["value"]
     assert again == pytest.approx(result.score.ap50.value)
     assert compute_ap50(detector, captures) == pytest.approx(again)

@@ -47,6 +47,10 @@ def test_stand_in_replaces_missing_real_images(tmp_path, cli):
     assert "trained in this run" in json.loads(told.out)
     assert "stand-in" in told.err
     page = (out / "report.html").read_text()
+    assert "without a labelled target image, reaches an AP50 of" in page
+    assert 'href="adapted/certificate.html"' in page
+    assert "images pass." in (out / "adapted" / "certificate.html").read_text()
+    assert "samples.html" not in page  # too few steps for sample images
     assert "stand-in" in page
     assert "scores on real images" not in page.lower()
     stages = [s["name"] for s in json.loads((out / "demo.json").read_text())["stages"]]

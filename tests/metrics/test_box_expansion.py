@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
-from sim2cam.metrics.box_expansion import MIN_PAIRS, find_expansion_warning
+from sim2cam.metrics.box_expansion import MIN_PAIRS, compare_box_sizes
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.error_analysis import find_sanity_warnings
+from sim2cam.metrics.sanity_warnings import find_sanity_warnings
 
 BOX = (20.0, 30.0, 60.0, 90.0)
 
@@ -40,7 +40,7 @@ def found(dataset, factor, score=0.9):
 )
 def test_boxes_of_another_habit_are_told(factor, words, before):
     dataset = images()
-    told = find_expansion_warning(dataset, found(dataset, factor))
+    told = compare_box_sizes(dataset, found(dataset, factor)).warning
     assert told == (
         f"the sides of detected boxes are {words} than the labelled ones (median). With equal sides, AP50 is 1.00 "
         f"instead of {before}. If the labelling style is intended, run sim2cam tune on labelled images."
@@ -52,19 +52,18 @@ def test_tuning_is_not_advised_where_other_errors_prevail():
     dataset = images()
     few = found(dataset, 1.25)
     far = tuple(Detection("a", (0.0, 0.0, 9.0, 9.0), 0.95) for _ in range(20))
-    told = find_expansion_warning(dataset, {name: (*each, *far) for name, each in few.items()})
-    assert told is not None
-    assert "instead of 0.05. Other errors prevail, so tuning would not help." in told
+    expansion = compare_box_sizes(dataset, {name: (*each, *far) for name, each in few.items()})
+    assert "instead of 0.05. Other errors prevail, so tuning would not help." in expansion.warning
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.09, 0.93])
 def test_boxes_that_fit_are_not(factor):
     dataset = images()
-    assert find_expansion_warning(dataset, found(dataset, factor)) is None
+    assert compare_box_sizes(dataset, found(dataset, factor)) is None
 
 
 def test_few_and_unsure_ones_tell_nothing():
     few, many = images(MIN_PAIRS - 1), images()
-    assert find_expansion_warning(few, found(few, 1.25)) is None
-    assert find_expansion_warning(many, found(many, 1.25, score=0.2)) is None
-    assert find_expansion_warning(many, {sample.name: () for sample in many.samples}) is None
+    assert compare_box_sizes(few, found(few, 1.25)) is None
+    assert compare_box_sizes(many, found(many, 1.25, score=0.2)) is None
+    assert compare_box_sizes(many, {sample.name: () for sample in many.samples}) is None

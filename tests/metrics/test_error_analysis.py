@@ -7,14 +7,16 @@ from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.geometry.boxes import pairwise_coverage
 from sim2cam.metrics.detection import Detection
 from sim2cam.metrics.error_analysis import (
-    DEFAULT_SCORE_THRESHOLD,
     CategoryErrors,
     DetectionOutcome,
     ImageErrors,
     classify_detections,
+    classify_objects,
     count_category_errors,
     count_errors,
-    find_best_f1_threshold,
+)
+from sim2cam.metrics.precision_recall import DEFAULT_SCORE_THRESHOLD, find_best_f1_threshold
+from sim2cam.metrics.sanity_warnings import (
     find_box_warning,
     find_sanity_warnings,
     find_unlabelled_warning,
@@ -38,18 +40,19 @@ def counted(objects, detections):
     return errors
 
 
-def lies_in_crowd(detection, objects):
-    boxes = np.array([o.box_xyxy for o in objects if o.is_crowd]).reshape(-1, 4)
-    return (pairwise_coverage(np.array([detection.box_xyxy]), boxes) >= 0.5).any()
-
-
 def random_box(rng):
     x, y = rng.integers(0, 40, 2)
     return float(x), float(y), float(x + rng.integers(5, 40)), float(y + rng.integers(5, 40))
 
 
+def lies_in_crowd(detection, objects):
+    crowds = [o.box_xyxy for o in objects if o.is_crowd and o.category == detection.category]
+    boxes = np.array(crowds).reshape(-1, 4)
+    return (pairwise_coverage(np.array([detection.box_xyxy]), boxes) >= 0.5).any()
+
+
 @pytest.mark.parametrize("seed", range(40))
-def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed):
+def test_every_confident_detection_and_every_object_has_one_outcome(seed):
     rng = np.random.default_rng(seed)
     objects = [
         label(str(rng.choice(["a", "b"])), random_box(rng), rng.random() < 0.2)
@@ -60,24 +63,38 @@ def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed)
         Detection(str(rng.choice(["a", "b"])), box, float(rng.random()))
         for box in boxes + [o.box_xyxy for o in objects[::2]]
     ]
-    verdicts = classify_detections(objects, found, 0.5)
-    about = [v.object_index for v in verdicts if v.object_index is not None]
-    assert sorted(about) == [i for i, o in enumerate(objects) if not o.is_crowd]
-    seen = [v.score for v in verdicts if v.kind != "missed"]
-    assert seen == sorted(seen, reverse=True)
-    assert all(score >= 0.5 for score in seen)
-    assert len(seen) <= sum(d.score >= 0.5 for d in found)
-    left_out = [d for d in found if d.score >= 0.5 and lies_in_crowd(d, objects)]
-    assert len(seen) >= sum(d.score >= 0.5 for d in found) - len(left_out)
-    for v in verdicts:
-        index = v.object_index
-        assert v.true_category == (None if index is None else objects[index].category)
+    outcomes = classify_detections(objects, found, 0.5)
+    scores = [o.score for o in outcomes if o.kind != "missed"]
+    confident = [d for d in found if d.score >= 0.5]
+    left_out = sum(lies_in_crowd(d, objects) for d in confident)
+    assert scores == sorted(scores, reverse=True)
+    assert len(confident) - left_out <= len(scores) <= len(confident)
+    for o in outcomes:
+        index = o.object_index
+        assert o.true_category == (None if index is None else objects[index].category)
+        assert (o.kind == "background") == (index is None)
+    by_object = classify_objects(outcomes)
+    assert sorted(by_object) == [i for i, o in enumerate(objects) if not o.is_crowd]
+    assert all(
+        o.kind in ("true positive", "confusion", "localisation", "missed")
+        for o in by_object.values()
+    )
     errors = counted(objects, found)
-    assert errors.objects == len(about)
-    assert errors.errors + errors.true_positives == len(verdicts)
+    assert errors.objects == len(by_object)
+    assert errors.errors + errors.true_positives == len(outcomes)
 
 
-def test_verdicts_say_what_is_there_and_what_was_found():
+@pytest.mark.parametrize("seed", range(20))
+def test_outcomes_do_not_depend_on_less_confident_detections(seed):
+    rng = np.random.default_rng(seed)
+    objects = [label(str(rng.choice(["a", "b"])), random_box(rng)) for _ in range(6)]
+    found = [Detection(str(rng.choice(["a", "b"])), random_box(rng), s / 20) for s in range(20)]
+    all_outcomes = classify_detections(objects, found, 0.0)
+    few = [o for o in classify_detections(objects, found, 0.5) if o.kind != "missed"]
+    assert few == [o for o in all_outcomes if o.score is not None and o.score >= 0.5]
+
+
+def test_outcomes_by_hand():
     box, far, other = (0.0, 0.0, 10.0, 10.0), (40.0, 40.0, 50.0, 50.0), (60.0, 0.0, 70.0, 9.0)
     objects = (label("a", box), label("b", far))
     found = [Detection("b", box, 0.9), Detection("a", other, 0.8), Detection("b", far, 0.3)]
@@ -103,7 +120,7 @@ def test_errors_are_counted_by_kind_and_groups_are_left_out():
         Detection("b", (40, 0, 50, 10), 0.3),  # not sure enough
     )
     errors = counted(objects, found)
-    assert errors == ImageErrors("x", 3, 1, 1, 0, 1, 1, 0)
+    assert errors == ImageErrors("x", 3, 1, 1, 0, 0, 1, 0, 1)
     assert errors.errors == 3
 
 
@@ -160,9 +177,9 @@ def test_errors_of_a_category_say_what_its_objects_were_taken_for():
         ],
     }  # fmt: skip
     assert count_category_errors(dataset, found, 0.5) == (
-        CategoryErrors("a", 4, 0, {"b": 2, "c": 1}, 0, 1, 0, 0),
-        CategoryErrors("b", 1, 1, {}, 0, 0, 0, 0),
-        CategoryErrors("c", 0, 0, {}, 0, 0, 0, 1),
+        CategoryErrors("a", 4, 0, {"b": 2, "c": 1}, 0, 0, 0, 0, 1),
+        CategoryErrors("b", 1, 1, {}, 0, 0, 0, 0, 0),
+        CategoryErrors("c", 0, 0, {}, 0, 0, 0, 1, 0),
     )
     (first, *_) = count_category_errors(dataset, found, 0.5)
     assert list(first.confused_with) == ["b", "c"]  # most first
@@ -184,7 +201,7 @@ def test_errors_of_categories_are_those_of_images(seed):
     }
     images = count_errors(dataset, found, 0.5)
     categories = count_category_errors(dataset, found, 0.5)
-    kinds = "true_positives localisation_errors missed duplicates background_errors"
+    kinds = "true_positives localisation_errors both_errors missed duplicates background_errors"
     for total in ("objects", *kinds.split()):
         assert sum(getattr(e, total) for e in images) == sum(getattr(e, total) for e in categories)
     mixed = sum(sum(e.confused_with.values()) for e in categories)
@@ -200,22 +217,23 @@ WHOLE = (0.0, 0.0, 10.0, 10.0)
         ([("a", WHOLE)], ["true positive"]),
         ([("b", WHOLE)], ["confusion"]),
         ([("a", (0.0, 0.0, 10.0, 4.5))], ["localisation"]),  # IoU 0.45
-        ([("b", (0.0, 0.0, 10.0, 4.5))], ["localisation"]),
+        ([("b", (0.0, 0.0, 10.0, 4.5))], ["both", "missed"]),
         ([("a", (0.0, 0.0, 10.0, 1.0))], ["localisation"]),  # IoU 0.10
         ([("a", (0.0, 0.0, 10.0, 0.9))], ["background", "missed"]),  # IoU 0.09
-        ([("b", WHOLE), ("a", WHOLE)], ["duplicate", "true positive"]),
-        ([("a", (0.0, 0.0, 10.0, 4.5)), ("b", WHOLE)], ["duplicate", "confusion"]),
-        ([("a", WHOLE), ("a", (0.0, 0.0, 10.0, 4.5))], ["true positive", "duplicate"]),
+        ([("b", WHOLE), ("a", WHOLE)], ["confusion", "true positive"]),
+        ([("a", (0.0, 0.0, 10.0, 4.5)), ("b", WHOLE)], ["localisation", "confusion"]),
+        ([("a", WHOLE), ("a", (0.0, 0.0, 10.0, 4.5))], ["true positive", "localisation"]),
+        ([("a", WHOLE), ("a", (0.0, 0.0, 10.0, 8.0))], ["true positive", "duplicate"]),
         (
             [("a", (0.0, 0.0, 10.0, 4.5)), ("a", (0.0, 5.5, 10.0, 10.0))],
-            ["localisation", "duplicate"],
+            ["localisation", "localisation"],
         ),
         ([("a", (50.0, 0.0, 60.0, 10.0))], ["background", "missed"]),
     ],
 )
-def test_every_detection_and_every_object_is_counted_once(detections, kinds):
+def test_kinds_of_errors(detections, kinds):
     found = [Detection(name, box, 0.9 - 0.1 * n) for n, (name, box) in enumerate(detections)]
-    assert [v.kind for v in classify_detections([label("a", WHOLE)], found, 0.5)] == kinds
+    assert [o.kind for o in classify_detections([label("a", WHOLE)], found, 0.5)] == kinds
 
 
 def test_a_badly_placed_box_in_a_group_is_left_out():

@@ -1,7 +1,9 @@
 """``sim2cam tune``: tuning and calibration of a detector without training."""
 
+import io
 import json
 import shutil
+from contextlib import redirect_stdout
 from dataclasses import replace
 
 import pytest
@@ -31,10 +33,12 @@ def weights(bare_weights, tmp_path_factory):
     return path
 
 
-@pytest.fixture(autouse=True)
-def large(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def large():
     """Simulate a detector that finds dice of 8 pixels at an input scale of four."""
-    monkeypatch.setattr(tuning, "INPUT_SCALE_FACTORS", (1.0, 4.0))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(tuning, "INPUT_SCALE_FACTORS", (1.0, 4.0))
+        yield
 
 
 def tune(weights, captures, out, *more):
@@ -42,11 +46,19 @@ def tune(weights, captures, out, *more):
     return main(list(map(str, words)))
 
 
-def test_tuning_keeps_the_network(weights, coco, tmp_path, capsys):
-    assert tune(weights, coco, tmp_path / "out", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    before, after = load_detector(weights), load_detector(tmp_path / "out/weights.safetensors")
-    assert told["weights"] == str(tmp_path / "out/weights.safetensors")
+@pytest.fixture(scope="module")
+def tuned(weights, coco, large, tmp_path_factory):
+    """Return the output folder of tuning on all images, and its JSON output."""
+    out, printed = tmp_path_factory.mktemp("whole") / "out", io.StringIO()
+    with redirect_stdout(printed):
+        assert tune(weights, coco, out, "--json") == 0
+    return out, json.loads(printed.getvalue())
+
+
+def test_tuning_keeps_the_network(weights, tuned):
+    out, told = tuned
+    before, after = load_detector(weights), load_detector(out / "weights.safetensors")
+    assert told["weights"] == str(out / "weights.safetensors")
     assert told["input_scale"] == after.card.input_scale == 4.0
     assert told["box_expansion"] == after.card.box_expansion
     assert abs(after.card.box_expansion) < 0.1  # boxes of renders are tight
@@ -55,7 +67,11 @@ def test_tuning_keeps_the_network(weights, coco, tmp_path, capsys):
     learned, kept = before.network.state_dict(), after.network.state_dict()
     assert learned.keys() == kept.keys()
     assert all(learned[name].equal(kept[name]) for name in kept)
-    assert tune(tmp_path / "out/weights.safetensors", coco, tmp_path / "again") == 0
+
+
+def test_tuning_again_changes_nothing(tuned, coco, tmp_path):
+    assert tune(tuned[0] / "weights.safetensors", coco, tmp_path / "again") == 0
+    after = load_detector(tuned[0] / "weights.safetensors")
     assert load_detector(tmp_path / "again/weights.safetensors").card == after.card
 
 
@@ -95,14 +111,15 @@ def test_undetermined_settings_stay_unchanged(weights, coco, tmp_path, monkeypat
     assert card == replace(load_detector(weights).card, metrics={})
 
 
-def test_several_datasets_are_merged(weights, changed, coco, write_parts, tmp_path):
+def test_several_datasets_are_merged(weights, tuned, changed, write_parts, tmp_path):
     parts = {"first": (0, 11), "second": (11, 24)}
     first = changed("parts", lambda tables, to: write_parts(tables, to, parts)).with_name(
         "first.json"
     )
     assert tune(weights, first, tmp_path / "out", first.with_name("second.json")) == 0
-    assert tune(weights, coco, tmp_path / "whole") == 0
-    cards = (load_detector(tmp_path / n / "weights.safetensors").card for n in ("out", "whole"))
+    cards = (
+        load_detector(out / "weights.safetensors").card for out in (tmp_path / "out", tuned[0])
+    )
     assert len(set(map(repr, cards))) == 1
 
 
@@ -131,7 +148,7 @@ def test_images_without_information_are_refused(weights, coco, changed, tmp_path
         ((weights, changed("told", _labelled_by_itself)), 1, "has pseudo-labels of a detector"),
         ((weights, coco, "--map", "1=one"), 2, "--map 1=one: "),
         (("dyce", coco), 2, "no file or shipped weights 'dyce'"),
-        ((weights, "--map", "1=1"), 2, "give labelled images after the weights."),
+        ((weights, "--map", "1=1"), 2, "the following arguments are required: CAPTURES."),
     ]
     for (detector, captures, *flags), code, message in cases:
         out = tmp_path / "out"

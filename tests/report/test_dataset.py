@@ -89,7 +89,7 @@ def test_ignored_regions_are_drawn_apart_and_not_counted(make_dataset, label, in
     assert drawn == ["object", "object ignored", "object ignored", "object", "object"]
     assert text.count("ignored: b") == 2
     assert "b (ignored)" in text
-    assert "Objects per category a a 3 b b 0 " in text
+    assert "Objects per category a: 3; b: 0 " in text
 
 
 def test_a_name_of_bytes_that_are_no_text_is_shown_with_escapes(make_dataset, inspect):

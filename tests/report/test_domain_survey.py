@@ -1,5 +1,6 @@
 """The page of a domain."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from sim2cam.cli import main
 from sim2cam.randomize.domain_survey import FactorHistogram
-from sim2cam.report.charts import build_bar_chart, build_binned_chart
+from sim2cam.report.charts import build_binned_chart
 from sim2cam.report.domain_survey import write_domain_page
 
 RGB = np.full((8, 8, 3), 90, np.uint8)
@@ -30,7 +31,8 @@ def test_the_page_shows_charts_images_and_fixed_factors(tmp_path, read_page):
     assert "<b>x: sampled factors" in page.text
     assert "<i>word</i>" in page.text
     assert not page.all("i")
-    assert len([path for path in page.all("path") if "line" in path["class"]]) == 1
+    lines = [path for path in page.all("path") if "stroke: var(--c1)" in path["style"]]
+    assert len(lines) == 1  # expected counts
     assert all(address.startswith(("data:", "#")) for address in page.addresses())
 
 
@@ -40,21 +42,22 @@ def test_a_factor_that_was_not_sampled(tmp_path, read_page):
     assert "Not sampled in these scenes." in read_page(tmp_path / "p.html").text
 
 
+def find_paths(chart, style):
+    paths = re.findall(rf'd="M ([^"]*)"[^>]*style="{style}', chart.svg)
+    return [[tuple(map(float, p.split())) for p in path.strip("z ").split("L")] for path in paths]
+
+
 def test_observed_and_expected_counts_share_one_axis():
     chart = build_binned_chart("t", (0.0, 1.0, 2.0), (8, 4), (6.0, 6.0))
-    first, second = chart.bars
-    assert first.height == pytest.approx(2 * second.height)
-    assert first.x + first.width == pytest.approx(second.x)
-    level = float(chart.expected_path.split("H")[0].split()[1])
-    assert level == pytest.approx((first.y + second.y) / 2, abs=0.1)
-    assert chart.expected_path.count("H") == 2
-    assert build_binned_chart("t", (0.0, 1.0, 2.0), (8, 4), None).expected_path == ""
-
-
-def test_horizontal_bars_show_expected_counts():
-    chart = build_bar_chart("t", {"a": 3, "b": 1}, (2.4, 1.6))
-    assert [bar.text for bar in chart.bars] == ["3 (2)", "1 (2)"]
-    assert [bar.text for bar in build_bar_chart("t", {"a": 3}).bars] == ["3"]
+    (bars,) = find_paths(chart, r"fill: var\(--c0\)")
+    (line,) = find_paths(chart, r"fill: none; stroke: var\(--c1\)")
+    high, low, ground = sorted({y for _, y in bars})
+    assert ground - high == pytest.approx(2 * (ground - low))
+    (level,) = {y for _, y in line if y != ground}
+    assert level == pytest.approx((high + low) / 2, abs=0.1)
+    assert not find_paths(
+        build_binned_chart("t", (0.0, 1.0), (8,)), r"fill: none; stroke: var\(--c1\)"
+    )
 
 
 RECIPE = """

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sim2cam.errors import OutputError
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.calibration import ConfidenceCalibration
 from sim2cam.metrics.detection import Detection, DetectionMetrics
+from sim2cam.metrics.verdict import Finding, Verdict
 from sim2cam.report.run import write_run_page
 from sim2cam.report.values import (
     Curves,
@@ -39,6 +41,7 @@ def full(origin, label, text="t"):
     example = Example(text, GREY, (label(text),), (Detection(text, (1.0, 1.0, 9.0, 9.0), 0.9),))
     return RunReport(
         title=f"demo {text}",
+        verdict=Verdict((Finding(f"{text} finding", "note", f"run {text}"),)),
         captures_origin=origin,
         run_info={"command": f"sim2cam demo {text}", "renderer": "egl"},
         stages=(StageRow("generate", 65.0, text), StageRow("translate", None)),
@@ -67,7 +70,7 @@ def test_the_page_says_what_ran(tmp_path, label, read_page):
     for text_part in (
         "50 real images", "0.842", "0.800–0.880", "0.975", "0.610 –", "1 min 05 s",
         "0.041 0.012–0.067", "uncalibrated 0.153 0.140–0.171",
-        "sim2cam demo t", "egl", "trained in this run", "weights that ship", "sim adapted real",
+        "t finding", "run t", "sim2cam demo t", "egl", "trained in this run", "weights that ship", "sim adapted real",
     ):  # fmt: skip
         assert text_part in text
     assert re.search(r"translate\s+not run", text)
@@ -85,20 +88,24 @@ def test_a_stand_in_is_never_called_real(tmp_path, label, read_page):
 
 def test_confidences_that_were_not_measured(tmp_path, read_page):
     row = ScoreRow("weights that ship", "real", score())
-    report = RunReport("demo", "real", {}, (), (row,))
+    report = RunReport("demo", Verdict(()), "real", {}, (), (row,))
     text = read_page(write_run_page(report, tmp_path / "report.html")).text
     assert re.search(r"0\.975\s+0\.950–0\.990\s+not measured", text)
 
 
 def test_a_run_of_which_nothing_ran(tmp_path, read_page):
-    nothing = RunReport("demo", "stand-in", {}, (StageRow("generate", None),), ())
+    nothing = RunReport(
+        "demo", Verdict(()), "stand-in", {}, (StageRow("generate", None),), ()
+    )
     text = read_page(write_run_page(nothing, tmp_path / "report.html")).text
     for heading in ("Scores", "Side by side", "Detections", "Training", "generate"):
         assert re.search(rf"{heading}\s+not run", text)
 
 
 def test_a_missing_translation_is_said_in_its_column(tmp_path, label, read_page):
-    report = RunReport("demo", "real", {}, (), (), image_rows=(ImageRow(GREY, None, None),))
+    report = RunReport(
+        "demo", Verdict(()), "real", {}, (), (), image_rows=(ImageRow(GREY, None, None),)
+    )
     page = read_page(write_run_page(report, tmp_path / "report.html"))
     assert re.search(r"real\s+not run\s+no image", page.text)
     assert len(page.all("img")) == 1
@@ -114,16 +121,22 @@ def test_the_page_is_whole(tmp_path, label, read_page):
         assert head == "data:image/jpeg;base64"
         assert base64.b64decode(data)[:2] == b"\xff\xd8"
     assert all(img["alt"] for img in page.all("img"))
-    assert not page.all("script")
+    assert len(page.all("script")) == 1
     assert not page.all("link")
     assert "url(" not in page.source.split("</style>")[0]
 
 
 def test_everything_is_escaped(tmp_path, label, read_page):
     page = read_page(write_run_page(full("real", label, HOSTILE), tmp_path / "report.html"))
-    assert not page.all("script")
+    assert len(page.all("script")) == 1
     assert HOSTILE not in page.source
     assert page.text.count(HOSTILE) >= 8
+
+
+def test_other_pages_are_linked(tmp_path, label, read_page):
+    report = replace(full("real", label), pages={"certificate": "adapted/certificate.html"})
+    page = read_page(write_run_page(report, tmp_path / "report.html"))
+    assert [link["href"] for link in page.all("a")] == ["adapted/certificate.html"]
 
 
 def test_equal_values_make_equal_pages(tmp_path, label):

@@ -1,0 +1,157 @@
+"""Planted faults lead to the sentence that names them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
+from sim2cam.experiments.benchmark import BenchResult
+from sim2cam.experiments.reliability import Reliability, assess_detections
+from sim2cam.experiments.verdict import build_verdict
+from sim2cam.geometry.boxes import expand_boxes
+from sim2cam.metrics.bootstrap import Estimate
+from sim2cam.metrics.detection import Detection, evaluate_detections
+from sim2cam.metrics.sanity_warnings import find_sanity_warnings
+from sim2cam.seeds import derive_rng
+
+IMAGES, OBJECTS = 10, 5
+
+
+def place(index):
+    return 60.0 * index + 5, 5.0, 60.0 * index + 45, 45.0
+
+
+def make_captures(categories=("a", "b")):
+    samples = tuple(
+        Sample(
+            f"{n}", Path(f"{n}.jpg"), 320, 200,
+            tuple(ObjectLabel(categories[i % len(categories)], place(i), 1600.0) for i in range(OBJECTS)),
+            "real",
+        )
+        for n in range(IMAGES)
+    )  # fmt: skip
+    return Dataset(Path(), categories, samples)
+
+
+def detect(captures):
+    return {
+        s.name: [Detection(o.category, o.box_xyxy, 0.9) for o in s.objects]
+        for s in captures.samples
+    }
+
+
+def judge(captures, detections, reliability=None):
+    predictions = {name: tuple(found) for name, found in detections.items()}
+    score = evaluate_detections(captures, predictions, rng=derive_rng(0, "t"), n_resamples=10)
+    reliability = reliability or assess_detections(captures, predictions)
+    result = BenchResult(captures, predictions, score, reliability)
+    warnings = find_sanity_warnings(captures, predictions)
+    return build_verdict(result, warnings, weights="w.safetensors").findings
+
+
+def find(findings, words):
+    (finding,) = [finding for finding in findings if words in finding.text]
+    return finding
+
+
+def test_a_perfect_detector_has_no_problem():
+    findings = judge(make_captures(), detect(make_captures()))
+    assert find(findings, "Finds 100% of the 50 objects.").severity == "good"
+    assert find(findings, "100% of the found objects get the right category.").severity == "good"
+    assert find(findings, "minimum confidence of 0.90").action.endswith("--min-score 0.90")
+    assert not [f for f in findings if f.severity in ("problem", "warning")]
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1.2, "20% too large"), (0.8, "20% too small")])
+def test_scaled_boxes(factor, words):
+    captures = make_captures()
+    detections = {
+        name: [replace(d, box_xyxy=tuple(expand_boxes([d.box_xyxy], (factor - 1) / 2)[0])) for d in found]
+        for name, found in detect(captures).items()
+    }  # fmt: skip
+    findings = judge(captures, detections)
+    boxes = find(findings, f"Boxes are {words}.")
+    assert (boxes.severity, boxes.action) == (
+        "problem", "sim2cam tune w.safetensors LABELLED_IMAGES --out FOLDER",
+    )  # fmt: skip
+    assert not [f for f in findings if "sides of detected boxes" in f.text]  # stated once
+
+
+def test_wrong_categories():
+    captures = make_captures()
+    detections = {
+        name: [replace(d, category="b") if n < 2 else d for n, d in enumerate(found)]
+        for name, found in detect(captures).items()
+    }
+    findings = judge(captures, detections)
+    assert find(findings, "Finds 100%")
+    confused = find(findings, "80% of the found objects get the right category")
+    assert confused.text.endswith("most often a is taken for b (10 of 10).")
+    assert confused.severity == "note"
+
+
+def test_one_category_is_never_wrong():
+    captures = make_captures(("a",))
+    assert not [f for f in judge(captures, detect(captures)) if "right category" in f.text]
+
+
+def test_dropped_boxes():
+    captures = make_captures()
+    detections = {name: found[:3] for name, found in detect(captures).items()}
+    missed = find(judge(captures, detections), "Finds 60% of the 50 objects; misses 20 and places")
+    assert missed.severity == "problem"
+
+
+def test_duplicated_boxes():
+    captures = make_captures()
+    detections = {name: [*found, *found[:1]] for name, found in detect(captures).items()}
+    duplicates = find(judge(captures, detections), "17% of the detections are duplicates")
+    assert duplicates.severity == "problem"
+
+
+def test_background_boxes():
+    captures = make_captures()
+    false = Detection("a", (200.0, 120.0, 240.0, 160.0), 0.9)
+    detections = {name: [*found, false] for name, found in detect(captures).items()}
+    background = find(judge(captures, detections), "17% of the detections lie on the background")
+    assert "--backgrounds" in background.action
+
+
+def test_badly_placed_boxes_are_not_called_background():
+    captures = make_captures()
+    detections = {
+        name: [*found, replace(found[0], box_xyxy=(5.0, 5.0, 20.0, 45.0))]
+        for name, found in detect(captures).items()
+    }
+    findings = judge(captures, detections)
+    assert find(findings, "17% of the detections are badly placed boxes of labelled objects")
+    assert not [f for f in findings if "background" in f.text or "duplicate" in f.text]
+
+
+@pytest.mark.parametrize(("low", "severity"), [(0.65, "problem"), (0.02, "good")])
+def test_out_of_distribution_images(low, severity):
+    captures = make_captures()
+    reliability = Reliability(None, ood_rate=Estimate(0.75, (low, 0.85)), false_positive_rate=0.05)
+    ood = find(judge(captures, detect(captures), reliability), "75% of the images are out-of-")
+    assert ood.severity == severity
+    assert (ood.action is None) == (severity == "good")
+
+
+def test_overconfidence():
+    captures = make_captures()
+    detections = {
+        name: [replace(d, category="b") for d in found] for name, found in detect(captures).items()
+    }
+    assert find(judge(captures, detections), "too high overall").action.startswith("sim2cam tune")
+
+
+def test_warnings_end_the_verdict():
+    captures = make_captures()
+    result = judge(captures, dict.fromkeys(detect(captures), ()))
+    assert find(result, "Finds 0%").severity == "problem"
+    twice = make_captures()
+    doubled = replace(twice.samples[0], objects=twice.samples[0].objects * 2)
+    captures = replace(twice, samples=(doubled, *twice.samples[1:]))
+    last = judge(captures, detect(captures))[-1]
+    assert (last.severity, last.text[:22]) == ("warning", "5 labels are duplicate")
