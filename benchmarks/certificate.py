@@ -44,9 +44,10 @@ from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.images import compute_digest, decode_image, encode_jpeg
 from sim2cam.metrics.detection import Detection
+from sim2cam.models.shipped_weights import resolve_weights
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.verifiers import check_verifiers, load_verifiers, resolve_weights
+from sim2cam.pipeline.verifiers import check_verifiers, load_verifiers
 from sim2cam.seeds import derive_rng
 
 VERIFIERS = {"task": "dice", "verifier": "dice-verifier"}  # shipped weights by verifier name

@@ -39,9 +39,9 @@ from sim2cam.images import read_rgb
 from sim2cam.learn.device import use_threads
 from sim2cam.metrics.image_statistics import compute_image_statistics
 from sim2cam.metrics.two_sample import MIN_IMAGES, fit_feature_scaler, measure_domain_gap
+from sim2cam.models.shipped_weights import resolve_weights
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.translation import Certification, apply_transfer, fit_parameter_free_transfer
-from sim2cam.pipeline.verifiers import resolve_weights
 from sim2cam.seeds import derive_rng
 
 ImageStatistics = NDArray[np.float64]

@@ -30,6 +30,7 @@ from sim2cam.commands.options import FolderOptions
 from sim2cam.commands.parser import format_help, parse_command
 from sim2cam.commands.predict import Predict
 from sim2cam.commands.pseudo_label import PseudoLabel
+from sim2cam.commands.recipe import Recipe
 from sim2cam.commands.results import Command, Result
 from sim2cam.commands.scenes import ScenesAdd, ScenesRun
 from sim2cam.commands.show import Doctor, Report
@@ -55,7 +56,7 @@ _GROUPS: dict[str, dict[str, type[Command[Any]]]] = {
     "Adapt": {"adapt train": AdaptTrain, "adapt apply": AdaptApply, "domain fit": DomainFit},
     "Train": {"train": Train, "pseudo-label": PseudoLabel, "tune": Tune},
     "Evaluate": {"bench": Bench, "compare": Compare, "ablate": Ablate},
-    "Explain": {"domain show": DomainShow, "report": Report},
+    "Explain": {"recipe": Recipe, "domain show": DomainShow, "report": Report},
 }
 _COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 _REPEATABLE_FLAG = "--set"
@@ -196,6 +197,8 @@ def _print_result(command: Command[Result]) -> None:
         console.print_result(text)
     if summary := result.summary():
         console.info(summary)
+    if result.next_step and not result.failure and not command.output.json:
+        console.info(f"next: {result.next_step}")
     if result.failure:
         raise Sim2CamError(result.failure)
 

@@ -13,8 +13,6 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
-from scipy.stats import norm
-from scipy.stats import t as student_t
 
 from sim2cam.adapt.calibration.board_corners import BoardDetection
 from sim2cam.errors import LensError
@@ -262,6 +260,9 @@ def _estimate_covariance(
     photos per parameter the jackknife has less weight (shrinkage as in Ledoit and Wolf 2004,
     "Honey, I shrunk the sample covariance matrix").
     """
+    from scipy.stats import norm  # slow to import; every recipe imports this module
+    from scipy.stats import t as student_t
+
     equations = _build_normal_equations(
         *_compute_jacobians(detections, model, parameters, poses), weights
     )

@@ -25,6 +25,7 @@ from sim2cam.learn.weight_file import (
     save_weights,
 )
 from sim2cam.metrics.detection import DetectedKeypoint, Detection
+from sim2cam.models import shipped_weights
 from sim2cam.models.card import DetectorCard, card_from_json
 from sim2cam.models.inference.detections import Prediction, SurfacePoints, suppress_non_maxima
 from sim2cam.models.inference.input_scales import PyramidLevel, build_pyramid
@@ -50,7 +51,7 @@ from sim2cam.models.training.images import PIXEL_CENTRE_OFFSET
 
 Floats = NDArray[np.float64]
 
-SHIPPED_WEIGHTS = Path(__file__).parents[1] / "weights"
+SHIPPED_WEIGHTS = shipped_weights.SHIPPED_WEIGHTS
 
 _MIN_OBJECTNESS = 0.5  # for confident objects of any category
 _MIN_UNCERTAINTY = 0.01  # lowest plausible one of a surface point, relative to the object's size

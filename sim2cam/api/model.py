@@ -232,7 +232,7 @@ def load(name_or_path: str | Path, *, device: str = "cpu") -> Model:
         CheckpointError: If the file is missing or damaged.
     """
     from sim2cam.models.inference.detector import load_detector
-    from sim2cam.pipeline.verifiers import resolve_weights
+    from sim2cam.models.shipped_weights import resolve_weights
 
     path = resolve_weights(Path(name_or_path))
     return Model(load_detector(path, device=device), path, device)

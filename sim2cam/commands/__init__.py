@@ -13,6 +13,7 @@ from sim2cam.commands.export import Catalog, Export
 from sim2cam.commands.fetch import Fetch
 from sim2cam.commands.predict import Predict
 from sim2cam.commands.pseudo_label import PseudoLabel
+from sim2cam.commands.recipe import Recipe
 from sim2cam.commands.results import make_function
 from sim2cam.commands.scenes import ScenesAdd, ScenesRun
 from sim2cam.commands.show import Doctor, Report
@@ -44,4 +45,5 @@ scenes_add = make_function(ScenesAdd)
 scenes_run = make_function(ScenesRun)
 fetch = make_function(Fetch)
 report = make_function(Report)
+recipe = make_function(Recipe)
 doctor = make_function(Doctor)

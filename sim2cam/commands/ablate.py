@@ -18,6 +18,7 @@ from sim2cam.commands.options import (
     Rare,
     Sessions,
     SkipInvalid,
+    check_inputs,
     check_numbers,
     parse_category_map,
 )
@@ -72,6 +73,9 @@ class Ablate:
 
     def run(self) -> AblateResult:
         """Run missing variants, then write the scores of all variants and the page."""
+        self._check_numbers()
+        check_inputs(self.captures, recipe=self.recipe)
+
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.ablation import CHOICE_FILE, PAGE_FILE, RESULT_FILE, open_ablation
         from sim2cam.experiments.ablation_scores import collect_notes, summarize_ablation
@@ -87,7 +91,6 @@ class Ablate:
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.report.ablation import read_ablation, write_ablation_page
 
-        self._check_numbers()
         find_device(self.device)  # fail before any output is written
         recipe = load_recipe(self.recipe)
         check_operators(recipe.train.architecture)

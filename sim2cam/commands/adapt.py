@@ -20,6 +20,7 @@ from sim2cam.commands.options import (
     Seed,
     SkipInvalid,
     Split,
+    check_inputs,
     check_numbers,
 )
 from sim2cam.commands.results import Result
@@ -103,6 +104,13 @@ class AdaptTrain:
         self, recipe: Recipe | None = None, sim: Dataset | None = None, real: Dataset | None = None
     ) -> AdaptTrainResult:
         """Train a translator, or fit a transfer; values in memory replace files if given."""
+        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
+        check_inputs(
+            None if sim else self.sim,
+            None if real else self.real,
+            recipe=None if recipe else self.recipe,
+        )
+
         from sim2cam.adapt.training.data_warnings import find_data_warnings
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.commands.pages import write_training_page
@@ -117,7 +125,6 @@ class AdaptTrain:
             train_network,
         )
 
-        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.output.make_console()
         set_thread_budget(self.workers, console)
         read = partial(read_real_images, skip_invalid=self.skip_invalid)
@@ -273,14 +280,22 @@ class AdaptApply:
 
     def run(self, recipe: Recipe | None = None, sim: Dataset | None = None) -> AdaptApplyResult:
         """Translate the images; a recipe and renders in memory replace files if given."""
+        workers = _default_workers(self.device) if self.workers is None else self.workers
+        check_numbers(seed=self.seed, workers=workers, limit=self.limit)
+        check_inputs(
+            self.translator,
+            None if sim else self.data,
+            recipe=None if recipe else self.recipe,
+        )
+        check_inputs(weights=self.task)
+        check_inputs(weights=self.verifier)
+
         from sim2cam.data.real_images import read_real_images
         from sim2cam.data.writer import CERTIFICATE_PAGE
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translation import Certification, apply_transfer, list_image_pairs
         from sim2cam.report.certificate import write_certificate_page
 
-        workers = _default_workers(self.device) if self.workers is None else self.workers
-        check_numbers(seed=self.seed, workers=workers, limit=self.limit)
         sim = sim or read_real_images(self.data, skip_invalid=self.skip_invalid)
         _report_video_frames(self.output.make_console(), sim)
         sim = sim.take(self.limit)
@@ -381,7 +396,7 @@ def _resolve_domain_folder(folder: Path, name: str) -> Path:
 
 
 def _resolve_verifiers(task: Path | None, verifier: Path | None) -> tuple[tuple[str, Path], ...]:
-    from sim2cam.pipeline.verifiers import resolve_weights
+    from sim2cam.models.shipped_weights import resolve_weights
 
     paths = (("task", task), ("verifier", verifier))
     return tuple((name, resolve_weights(path)) for name, path in paths if path is not None)

@@ -12,6 +12,7 @@ from sim2cam.commands.options import (
     OutputOptions,
     Overwrite,
     SkipInvalid,
+    check_inputs,
     check_output_files,
 )
 from sim2cam.commands.results import Result
@@ -20,6 +21,7 @@ from sim2cam.files import convert_write_errors, write_atomic
 
 if TYPE_CHECKING:
     from sim2cam.assets.importer import ImportedAsset
+    from sim2cam.data.sample import Dataset
     from sim2cam.pipeline.recipe import Recipe
 
 
@@ -107,8 +109,10 @@ class New:
 
     name: Annotated[Path, Argument("NAME")]
     """Name of the recipe, written to NAME.toml."""
-    assets: Path
+    assets: Path | None = None
     """Folder of mesh files."""
+    kind: str | None = None
+    """Kind of objects instead of meshes: block, board, bolt, card, carton, die, domino, nut, tin or twisty."""
     captures: Path | None = None
     """Real images (folder or COCO file) that set the image size."""
     overwrite: Overwrite = False
@@ -117,32 +121,49 @@ class New:
 
     def run(self) -> NewResult:
         """Write the recipe."""
-        from sim2cam.assets.folder import list_assets
-        from sim2cam.assets.importer import import_assets
+        if (self.assets is None) == (self.kind is None):
+            raise UsageError("give either --assets FOLDER or --kind KIND, such as --kind die.")
+        check_inputs(self.assets, self.captures)
+
         from sim2cam.data.real_images import read_real_images
-        from sim2cam.pipeline.new_recipe import format_recipe
+        from sim2cam.pipeline.new_recipe import format_kind_recipe
 
         path = self.name if self.name.suffix == ".toml" else Path(f"{self.name}.toml")
-        folder = self.assets.resolve()
-        names = list_assets(folder)
-        for name in names:
-            if (folder / name).with_suffix(".toml") == path.resolve():
-                raise UsageError(
-                    f"{path} is the properties file of {name}. Choose another name, or write the "
-                    "recipe to another folder."
-                )
         check_output_files(path, overwrite=self.overwrite)
-        assets = tuple(import_assets(folder, names))
         captures = None
         if self.captures is not None:
             captures = read_real_images(self.captures, skip_invalid=self.skip_invalid)
-        recipe = _write_recipe(path, format_recipe(path.absolute(), folder, assets, captures))
-        return NewResult(path, recipe.categories, assets)
+        assets: tuple[ImportedAsset, ...] = ()
+        if self.kind is not None:
+            text = format_kind_recipe(path, self.kind, captures)
+        else:
+            assert self.assets is not None
+            text, assets = _format_mesh_recipe(path, self.assets.resolve(), captures)
+        return NewResult(path, _write_recipe(path, text).categories, assets)
+
+
+def _format_mesh_recipe(
+    path: Path, folder: Path, captures: Dataset | None
+) -> tuple[str, tuple[ImportedAsset, ...]]:
+    """Return the text of a recipe for the meshes of a folder, and the meshes."""
+    from sim2cam.assets.folder import list_assets
+    from sim2cam.assets.importer import import_assets
+    from sim2cam.pipeline import new_recipe
+
+    names = list_assets(folder)
+    for name in names:
+        if (folder / name).with_suffix(".toml") == path.resolve():
+            raise UsageError(
+                f"{path} is the properties file of {name}. Choose another name, or write the "
+                "recipe to another folder."
+            )
+    assets = tuple(import_assets(folder, names))
+    return new_recipe.format_recipe(path.absolute(), folder, assets, captures), assets
 
 
 @dataclass(frozen=True)
 class NewResult(Result):
-    """New recipe of mesh files."""
+    """New recipe; without meshes, its objects are of a kind."""
 
     recipe: Path
     categories: tuple[str, ...]
@@ -153,16 +174,22 @@ class NewResult(Result):
         return {"recipe": str(self.recipe), "categories": self.categories}
 
     def summary(self) -> str:
-        """Return the sizes and repairs of the assets, and the next step."""
+        """Return the sizes and repairs of the assets."""
         objects, categories = len(self.assets), len(self.categories)
-        lines = [f"recipe: {self.recipe} ({objects} objects in {categories} categories)"]
+        counts = f"{objects} objects in {categories} categories"
+        lines = [f"recipe: {self.recipe} ({counts if objects else f'{categories} categories'})"]
         for asset in self.assets:
             assert asset.info is not None
             size = " x ".join(f"{1e3 * side:.3g}" for side in asset.info.size_m)
             guess = " (unit guessed)" if asset.guessed_unit else ""
             lines += [f"  {asset.name}: {size} mm{guess}"]
             lines += [f"    {repair}" for repair in asset.repairs]
-        return "\n".join([*lines, f"next: sim2cam render {self.recipe} --preview"])
+        return "\n".join(lines)
+
+    @property
+    def next_step(self) -> str:
+        """Command that shows scenes of the recipe."""
+        return f"sim2cam render {self.recipe} --preview"
 
 
 def _write_recipe(path: Path, text: str) -> Recipe:

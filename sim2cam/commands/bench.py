@@ -20,6 +20,7 @@ from sim2cam.commands.options import (
     SkipInvalid,
     Split,
     Threads,
+    check_inputs,
     check_numbers,
     check_output_files,
     parse_category_map,
@@ -99,6 +100,7 @@ class Bench:
             raise UsageError("--split applies to detections only; poses use the BOP test targets.")
         if self.sessions is not None and self.weights.suffix == ".csv":
             raise UsageError(SESSIONS_ERROR)
+        check_inputs(None if captures else self.captures, self.refine, weights=self.weights)
         return (
             self._score_pose_file()
             if self.weights.suffix == ".csv"
@@ -279,7 +281,7 @@ class Bench:
     def _load_detector(self) -> AnyDetector:
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
-        from sim2cam.pipeline.verifiers import resolve_weights
+        from sim2cam.models.shipped_weights import resolve_weights
 
         use_threads(self.workers)
         return load_detector(resolve_weights(self.weights), device=self.device)

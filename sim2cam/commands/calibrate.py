@@ -11,6 +11,7 @@ from sim2cam.commands.options import (
     Option,
     OutputOptions,
     Overwrite,
+    check_inputs,
     check_numbers,
     check_output_files,
 )
@@ -50,12 +51,14 @@ class Calibrate:
 
     def run(self) -> CalibrateResult:
         """Calibrate the camera and write the file."""
+        check_numbers(seed=self.seed)
+        check_inputs(self.captures, weights=self.monitor)
+
         from sim2cam.adapt.calibration.camera_calibration import calibrate
         from sim2cam.adapt.calibration.camera_fit import write_camera
         from sim2cam.report.calibration import write_calibration_page
         from sim2cam.seeds import derive_rng
 
-        check_numbers(seed=self.seed)
         if self.out is not None:
             files = self.out, _get_page_path(self.out)
             check_output_files(*files, overwrite=self.overwrite, inputs=[self.captures])
@@ -123,18 +126,20 @@ class Drift:
 
     def run(self) -> DriftResult:
         """Compare the photos with the calibration."""
-        from sim2cam.adapt.calibration.camera_fit import read_camera
-        from sim2cam.adapt.calibration.drift import detect_drift
-        from sim2cam.data.writer import write_json
-        from sim2cam.report.drift import write_drift_page
-        from sim2cam.seeds import derive_rng
-
         check_numbers(seed=self.seed)
         if self.out is not None:
             files = self.out, _get_page_path(self.out)
             check_output_files(
                 *files, overwrite=self.overwrite, inputs=[self.camera, self.captures]
             )
+        check_inputs(self.camera, self.captures, weights=self.monitor)
+
+        from sim2cam.adapt.calibration.camera_fit import read_camera
+        from sim2cam.adapt.calibration.drift import detect_drift
+        from sim2cam.data.writer import write_json
+        from sim2cam.report.drift import write_drift_page
+        from sim2cam.seeds import derive_rng
+
         board = None if self.board is None else _parse_board(self.board)
         fit = read_camera(self.camera)
         console = self.output.make_console()
@@ -185,7 +190,8 @@ def _get_page_path(out: Path) -> Path:
 
 
 def _load_monitor(weights: Path | None) -> DetectorMonitor | None:
-    from sim2cam.pipeline.verifiers import load_monitor, resolve_weights
+    from sim2cam.models.shipped_weights import resolve_weights
+    from sim2cam.pipeline.verifiers import load_monitor
 
     return None if weights is None else load_monitor(resolve_weights(weights))
 

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sim2cam.commands.bench import SESSIONS_ERROR
-from sim2cam.commands.options import Argument, OutputOptions, Sessions, SkipInvalid, Split
+from sim2cam.commands.options import (
+    Argument,
+    OutputOptions,
+    Sessions,
+    SkipInvalid,
+    Split,
+    check_inputs,
+)
 from sim2cam.commands.results import Result
 from sim2cam.commands.tables import (
     format_comparisons,
@@ -42,11 +49,14 @@ class Compare:
 
     def run(self) -> CompareResult:
         """Compare the runs."""
+        check_inputs(self.captures)
+        first, second = _list_run_files(self.first), _list_run_files(self.second)
+        check_inputs(*first, *second)
+
         from sim2cam.data.formats.predictions import DETECTIONS
         from sim2cam.experiments.comparison import compare_poses, load_pose_runs
         from sim2cam.experiments.pose_scores_file import POSES_KEY, detect_result_kinds
 
-        first, second = _list_run_files(self.first), _list_run_files(self.second)
         kinds = [detect_result_kinds(path) for path in (*first, *second)]
         shared, console = set.intersection(*kinds), self.output.make_console()
         if not shared:

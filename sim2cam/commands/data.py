@@ -20,6 +20,7 @@ from sim2cam.commands.options import (
     Seed,
     SkipInvalid,
     Split,
+    check_inputs,
     check_numbers,
     check_output_files,
 )
@@ -72,12 +73,16 @@ class Render:
 
     def run(self, recipe: Recipe | None = None) -> RenderResult | RenderPreview | RenderPlan:
         """Render the dataset, with a recipe in memory instead of a file if given."""
+        check_numbers(seed=self.seed, workers=self.workers)
+        self._check_preview_flags() if self.preview else self._require_output()
+        if self.skip_render and self.scenes is not None:
+            raise UsageError("--skip-render and --scenes exclude each other. Remove one.")
+        check_inputs(self.scenes, recipe=None if recipe else self.recipe)
+
         from sim2cam.pipeline.generation import estimate_cost, find_unknown_instances, generate
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.render.renderer import get_renderer
 
-        check_numbers(seed=self.seed, workers=self.workers)
-        self._check_preview_flags() if self.preview else self._require_output()
         recipe = recipe or load_recipe(self.recipe)
         render = recipe.render
         if self.size is not None:
@@ -133,8 +138,6 @@ class Render:
     ) -> RenderResult:
         from sim2cam.pipeline.generation import simulate_scenes
 
-        if self.scenes is not None:
-            raise UsageError("--skip-render and --scenes exclude each other. Remove one.")
         with self.output.make_console().show_progress("simulating") as stages:
             scene_count = simulate_scenes(
                 recipe,

@@ -11,6 +11,7 @@ from sim2cam.commands.options import (
     OutputOptions,
     Seed,
     SkipInvalid,
+    check_inputs,
     check_numbers,
 )
 from sim2cam.commands.results import Result
@@ -42,11 +43,13 @@ class Demo:
 
     def run(self) -> DemoScores:
         """Run the demo and write the page."""
+        check_numbers(seed=self.seed, workers=self.workers)
+        check_inputs(self.captures)
+
         from sim2cam.commands.pages import write_demo_page
         from sim2cam.experiments.demo import OUTPUT_NAMES, STAGES, read_demo_captures, run_demo
         from sim2cam.render.renderer import get_renderer
 
-        check_numbers(seed=self.seed, workers=self.workers)
         # Read the inputs before an earlier run is removed.
         splits = read_demo_captures(self.captures, skip_invalid=self.skip_invalid)
         with lock_folder(self.out):

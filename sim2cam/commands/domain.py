@@ -18,6 +18,7 @@ from sim2cam.commands.options import (
     Seed,
     SkipInvalid,
     Split,
+    check_inputs,
     check_numbers,
     check_output_files,
 )
@@ -60,13 +61,15 @@ class DomainShow:
 
     def run(self) -> PageResult:
         """Write the page."""
+        if self.count < 1:
+            raise UsageError(f"--count must be 1 or more, not {self.count}")
+        check_numbers(seed=self.seed)
+        check_inputs(recipe=self.recipe)
+
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.randomize.domain_survey import sample_factor_histograms
         from sim2cam.report.domain_survey import write_domain_page
 
-        if self.count < 1:
-            raise UsageError(f"--count must be 1 or more, not {self.count}")
-        check_numbers(seed=self.seed)
         recipe = load_recipe(self.recipe)
         out = self.out or Path(f"{recipe.name}-domain.html")
         check_output_files(out, overwrite=self.overwrite, inputs=[Path(self.recipe)])
@@ -139,14 +142,16 @@ class DomainFit:
 
     def run(self) -> DomainFitResult:
         """Fit the recipe, and write it and the page."""
+        check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
+        if self.trials < 1:
+            raise UsageError(f"--trials must be 1 or more, not {self.trials}")
+        check_inputs(self.captures, recipe=self.recipe, weights=self.weights)
+
         from sim2cam.data.real_images import read_real_images
         from sim2cam.data.splits import STYLE
         from sim2cam.experiments.domain_fit import FitOptions
         from sim2cam.pipeline.recipe import load_recipe
 
-        check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
-        if self.trials < 1:
-            raise UsageError(f"--trials must be 1 or more, not {self.trials}")
         recipe = load_recipe(self.recipe)
         captures = read_real_images(
             self.captures, skip_invalid=self.skip_invalid, split=self.split, roles=STYLE

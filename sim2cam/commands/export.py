@@ -51,6 +51,7 @@ class Export:
 
     def run(self) -> ExportResult:
         """Export the data."""
+        check_numbers(seed=self.seed)
         if self.format == "onnx":
             return self._export_network()
         from sim2cam.data.catalog import filter_datasets
@@ -59,7 +60,6 @@ class Export:
         from sim2cam.data.set_operations import merge_datasets, split_by_scene
         from sim2cam.seeds import derive_rng
 
-        check_numbers(seed=self.seed)
         is_new = self.split is not None and "=" in self.split
         shares = _parse_shares(self.split) if self.split is not None and is_new else None
         named = None if is_new else self.split
@@ -90,7 +90,7 @@ class Export:
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector, require_native_detector
         from sim2cam.models.inference.export import export_detector
-        from sim2cam.pipeline.verifiers import resolve_weights
+        from sim2cam.models.shipped_weights import resolve_weights
 
         if len(self.data) != 1 or self.split is not None or self.where is not None:
             raise UsageError("--format onnx takes one network, without --split and --where.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 from sim2cam.commands.console import Console
-from sim2cam.errors import OutputError, UsageError
+from sim2cam.errors import InputError, OutputError, UsageError
 from sim2cam.learn.launch import is_main_process
 
 T = TypeVar("T")
@@ -124,6 +124,37 @@ def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) 
         raise UsageError(f"--workers must be 1 or more, not {workers}")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be 1 or more, not {limit}")
+
+
+def check_inputs(
+    *paths: Path | None, recipe: str | None = None, weights: Path | None = None
+) -> None:
+    """Raise an error if an input does not exist, before heavy libraries are imported.
+
+    Args:
+        paths: Files and folders; None for one that is not given.
+        recipe: Shipped name or file of a recipe.
+        weights: Shipped name or file of weights.
+
+    Raises:
+        UsageError: If no recipe or weights ship under a name.
+        InputError: If a file does not exist.
+    """
+    from sim2cam.models.shipped_weights import resolve_weights
+    from sim2cam.pipeline.recipe_files import find_recipe
+
+    if recipe is not None:
+        find_recipe(recipe)
+    for path in (*paths, None if weights is None else resolve_weights(weights)):
+        if path is not None and not _exists(path):
+            raise InputError(path, "no such file or folder. Check the path.")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def check_output_files(*paths: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:

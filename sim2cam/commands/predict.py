@@ -20,6 +20,7 @@ from sim2cam.commands.options import (
     Refine,
     Split,
     Threads,
+    check_inputs,
     check_numbers,
     check_output_folder,
 )
@@ -79,6 +80,13 @@ class Predict:
             raise UsageError(f"--min-score must be 0 to 1, not {self.min_score}")
         if self.out is not None:
             check_output_folder(self.out, overwrite=self.overwrite)
+        is_camera = self.source.isdecimal() or "://" in self.source
+        check_inputs(
+            None if is_camera else Path(self.source),
+            self.camera,
+            self.refine,
+            weights=self.weights,
+        )
         detector = self._load_detector()
         return PredictResult(self, detector, self._read_shapes(detector))
 
@@ -87,7 +95,7 @@ class Predict:
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
         from sim2cam.models.inference.poses import check_poses
-        from sim2cam.pipeline.verifiers import resolve_weights
+        from sim2cam.models.shipped_weights import resolve_weights
 
         use_threads(self.workers)
         detector = load_detector(resolve_weights(self.weights), device=self.device)

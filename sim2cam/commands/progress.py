@@ -122,7 +122,6 @@ def _open_bars() -> rich_progress.Progress:
         ProgressColumn,
         Task,
         TextColumn,
-        TimeElapsedColumn,
         TimeRemainingColumn,
     )
     from rich.text import Text
@@ -137,9 +136,8 @@ def _open_bars() -> rich_progress.Progress:
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
         RateColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("left"),
         console=Console(stderr=True),
         redirect_stdout=False,  # stdout is for results
         refresh_per_second=4,

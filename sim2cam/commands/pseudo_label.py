@@ -14,6 +14,7 @@ from sim2cam.commands.options import (
     Overwrite,
     Split,
     Threads,
+    check_inputs,
     check_numbers,
 )
 from sim2cam.commands.results import Result
@@ -67,15 +68,17 @@ class PseudoLabel:
 
     def run(self) -> PseudoLabelResult:
         """Predict and write the pseudo-labels."""
+        check_numbers(workers=self.workers, limit=self.limit)
+        check_inputs(self.captures, weights=self.weights)
+
         from sim2cam.data.formats.export import check_output_folder, export_dataset
         from sim2cam.data.real_images import check_images_readable, read_real_images
         from sim2cam.data.splits import STYLE
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
+        from sim2cam.models.shipped_weights import resolve_weights
         from sim2cam.models.training.pseudo_labels import MIN_IGNORE_SCORE, pseudo_label
-        from sim2cam.pipeline.verifiers import resolve_weights
 
-        check_numbers(workers=self.workers, limit=self.limit)
         if not MIN_IGNORE_SCORE <= self.min_score <= 1:
             raise UsageError(f"--min-score must be {MIN_IGNORE_SCORE} to 1, not {self.min_score}")
         check_output_folder(self.out, overwrite=self.overwrite)

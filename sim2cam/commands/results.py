@@ -35,6 +35,11 @@ class Result:
         return ""
 
     @property
+    def next_step(self) -> str:
+        """Command that usually follows; empty without any."""
+        return ""
+
+    @property
     def failure(self) -> str | None:
         """Why the command line exits with 1; None after success."""
         return None

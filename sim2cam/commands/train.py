@@ -18,6 +18,7 @@ from sim2cam.commands.options import (
     Rare,
     SkipInvalid,
     Split,
+    check_inputs,
     check_numbers,
     parse_category_map,
 )
@@ -98,31 +99,25 @@ class Train:
         self, recipe: Recipe | None = None, datasets: Sequence[Dataset] | None = None
     ) -> TrainResult:
         """Train the detector, with a recipe and datasets in memory instead of files if given."""
+        self._check_options()
+        check_inputs(
+            *(() if datasets else self.data),
+            *(self.captures, *self.backgrounds, self.validation),
+            recipe=None if recipe else self.recipe,
+            weights=self.initial_weights,
+        )
+
         from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.learn.weight_file import load_card
         from sim2cam.models.card import card_from_json
         from sim2cam.models.network.torchvision_models import check_operators
         from sim2cam.models.reliability.measurement import measure_reliability
+        from sim2cam.models.shipped_weights import resolve_weights
         from sim2cam.models.training.setup import AuxiliaryData
         from sim2cam.models.training.training import WEIGHTS, train_detector
         from sim2cam.models.training.tuning import tune_weights
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.pipeline.verifiers import resolve_weights
 
-        if self.mix and len(self.mix) != len(self.data):
-            raise UsageError(
-                f"--mix has {len(self.mix)} values for {len(self.data)} datasets. Give one per dataset."
-            )
-        if (
-            self.initial_weights is not None
-            and self.initial_weights.resolve().parent == self.out.resolve()
-        ):
-            raise UsageError(
-                f"--from {self.initial_weights} is in --out and would be replaced. Choose another --out."
-            )
-        if not 0 <= self.held_out < 1:
-            raise UsageError(f"--held-out must be at least 0 and less than 1, not {self.held_out}")
-        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.output.make_console()
         set_thread_budget(self.workers, console)
         changes = drop_unset(
@@ -182,6 +177,22 @@ class Train:
                         weights, parts, config, calibration_set, source, device=self.device
                     )
         return TrainResult(weights)
+
+    def _check_options(self) -> None:
+        if self.mix and len(self.mix) != len(self.data):
+            raise UsageError(
+                f"--mix has {len(self.mix)} values for {len(self.data)} datasets. Give one per dataset."
+            )
+        if (
+            self.initial_weights is not None
+            and self.initial_weights.resolve().parent == self.out.resolve()
+        ):
+            raise UsageError(
+                f"--from {self.initial_weights} is in --out and would be replaced. Choose another --out."
+            )
+        if not 0 <= self.held_out < 1:
+            raise UsageError(f"--held-out must be at least 0 and less than 1, not {self.held_out}")
+        check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
 
     def read_data(self, path: Path) -> Dataset:
         """Read a labelled dataset."""

@@ -17,12 +17,13 @@ from sim2cam.commands.options import (
     SkipInvalid,
     Split,
     Threads,
+    check_inputs,
     check_numbers,
     check_output_folder,
     parse_category_map,
 )
 from sim2cam.commands.results import Result
-from sim2cam.errors import InputError, UsageError
+from sim2cam.errors import InputError
 
 if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
@@ -73,19 +74,19 @@ class Tune:
 
     def run(self) -> TuneResult:
         """Calibrate the detector and write the weights."""
+        check_numbers(workers=self.workers)
+        check_inputs(*self.captures, weights=self.weights)
+
         from sim2cam.experiments.reliability import find_training_overlap
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector, save_detector
         from sim2cam.models.reliability.measurement import calibrate_detector
         from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
+        from sim2cam.models.shipped_weights import resolve_weights
         from sim2cam.models.training.training import WEIGHTS
         from sim2cam.models.training.tuning import INPUT_SCALE_FACTORS, tune_detector
-        from sim2cam.pipeline.verifiers import resolve_weights
 
-        check_numbers(workers=self.workers)
         category_map = parse_category_map(self.map)
-        if not self.captures:
-            raise UsageError("give labelled images after the weights.")
         check_output_folder(self.out, overwrite=self.overwrite)
         use_threads(self.workers)
         detector = load_detector(resolve_weights(self.weights), device=self.device)

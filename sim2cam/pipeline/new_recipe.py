@@ -1,4 +1,4 @@
-"""First recipe for objects from a folder, with lengths that suit their sizes."""
+"""First recipe for objects from a folder, with lengths that suit their sizes, or of a kind."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import numpy as np
 
 from sim2cam.assets.importer import ImportedAsset
 from sim2cam.data.sample import Dataset
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, UsageError, suggest_name
 from sim2cam.randomize.domain_checks import get_bounds
 from sim2cam.scene.asset_facts import AssetInfo
 
 _LONGER_SIDE_PX = 640
 _DEFAULT_SIZE = (640, 480)
+_OBJECT_PX = (60.0, 240.0)  # in an image 640 pixels wide
 _LENGTH_RATIOS = {
     "layout/region_m": (0.8, 3.0),
     "layout/drop_height_m": (0.1, 0.6),
@@ -53,12 +54,63 @@ wall_m = {{ kind = "uniform", {wall_m} }}
 [domain.distractor]  # unlabelled objects; shape = "asset" takes them from [assets.clutter]
 size_m = {{ kind = "log_uniform", {size_m} }}
 
-[domain.view]  # size of the median object in pixels, in an image 640 pixels wide
-object_px = {{ kind = "log_uniform", low = 60.0, high = 240.0 }}
+[domain.view]
+# Longest side of the median object in pixels, in an image 640 pixels wide; {object_px}.
+object_px = {{ kind = "log_uniform", low = {low_px:g}, high = {high_px:g} }}
 
 [train]
 steps = 3000
 """
+
+
+KIND_BASES = {
+    "block": "cubes",
+    "board": "chessboard",
+    "bolt": "fasteners",
+    "card": "cards",
+    "carton": "groceries",
+    "die": "dice",
+    "domino": "dominoes",
+    "nut": "fasteners",
+    "tin": "groceries",
+    "twisty": "twisty",
+}
+"""Shipped recipe with the factors of each kind of objects."""
+
+_KIND_TEMPLATE = """\
+# Scenes with objects of the kind {kind}. Show 16 scenes with `sim2cam render {file} --preview`.
+# Missing keys are inherited from the base recipe. All numbers can be changed;
+# `sim2cam recipe --explain {kind}` lists the factors of the objects.
+base = "{base}"
+name = {name}
+
+[render]
+{size}
+views = 4  # cameras per scene
+
+[domain.layout]
+{kind}_count = {{ kind = "integers", low = 1, high = 8 }}
+
+[train]
+steps = 3000
+"""
+
+
+def format_kind_recipe(path: Path, kind: str, captures: Dataset | None) -> str:
+    """Return the text of a recipe with objects of a kind, see ``format_recipe``.
+
+    Raises:
+        UsageError: if there is no such kind.
+    """
+    if kind not in KIND_BASES:
+        raise UsageError(f"no kind of objects '{kind}'. {suggest_name(kind, KIND_BASES)}.")
+    return _KIND_TEMPLATE.format(
+        file=path.name,
+        name=_quote(path.stem),
+        kind=kind,
+        base=KIND_BASES[kind],
+        size=_format_size_lines(*_select_size(captures)),
+    )
 
 
 def format_recipe(
@@ -78,13 +130,18 @@ def format_recipe(
         raise InputError(folder, f"{problems[0]} Fix the file, or remove it from the folder.")
     length = float(np.median([max(asset.size_m) for asset in asset_infos]))
     categories = sorted({asset.mesh.category for asset in asset_infos})
+    width, height, comment = _select_size(captures)
+    low_px, high_px = _OBJECT_PX
     return _RECIPE_TEMPLATE.format(
         file=path.name,
         name=_quote(path.stem),
         categories=f"categories = [{', '.join(map(_quote, categories))}]",
         folder=_quote(Path(os.path.relpath(folder, path.parent)).as_posix()),
         unit=_format_unit_line(assets, max(asset_infos, key=lambda asset: max(asset.size_m))),
-        size=_format_size_lines(captures),
+        size=_format_size_lines(width, height, comment),
+        object_px=f"here {low_px * width / 640:.0f} to {high_px * width / 640:.0f} px",
+        low_px=low_px,
+        high_px=high_px,
         length=length,
         **{path.rpartition("/")[2]: _format_range(path, length) for path in _LENGTH_RATIOS},
     )
@@ -109,7 +166,8 @@ def _format_unit_line(assets: Sequence[ImportedAsset], largest: AssetInfo) -> st
     return f'unit = "{guesses.pop()}"  # guessed: {description}'
 
 
-def _format_size_lines(captures: Dataset | None) -> str:
+def _select_size(captures: Dataset | None) -> tuple[int, int, str]:
+    """Return the width and height of renders, and a comment on them."""
     width, height = _DEFAULT_SIZE
     comment = "pixels; use the size of your real images"
     if captures is not None:
@@ -118,6 +176,10 @@ def _format_size_lines(captures: Dataset | None) -> str:
         scale = min(1.0, _LONGER_SIDE_PX / max(full_width, full_height))
         width, height = round(full_width * scale), round(full_height * scale)
         comment = f"most real images have {full_width} x {full_height} pixels"
+    return width, height, comment
+
+
+def _format_size_lines(width: int, height: int, comment: str) -> str:
     return f"width = {width}  # {comment}\nheight = {height}"
 
 

@@ -26,6 +26,7 @@ from sim2cam.data.parsing import find_category_problem, is_file, read_toml
 from sim2cam.data.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import InputError, RecipeError, UsageError, suggest_name
 from sim2cam.models.training.config import TrainConfig
+from sim2cam.pipeline import recipe_files
 from sim2cam.pipeline.asset_folder import (
     AssetFolder,
     complete_distractor_group,
@@ -33,6 +34,7 @@ from sim2cam.pipeline.asset_folder import (
     import_asset_folder,
     resolve_assets_folder,
 )
+from sim2cam.pipeline.recipe_files import find_recipe
 from sim2cam.pipeline.renamed_keys import check_renamed_keys
 from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
@@ -47,7 +49,7 @@ from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.image_facts import EnvironmentMapInfo, TextureImageInfo
 from sim2cam.scene.scene import Scene
 
-RECIPES_FOLDER = Path(__file__).parents[1] / "recipes"
+RECIPES_FOLDER = recipe_files.FOLDER
 
 NetworkMethod = Literal["translator"] | ReferenceMethod
 AdaptMethod = NetworkMethod | ParameterFreeMethod
@@ -301,7 +303,7 @@ def load_recipe(name_or_path: str) -> Recipe:
         RecipeError: if the file is not TOML, or has a wrong key, type or range.
         InputError: if an asset is unusable.
     """
-    path = _find_recipe(name_or_path)
+    path = find_recipe(name_or_path)
     return _build_recipe(list(_read_layers(path, set())), path)
 
 
@@ -353,21 +355,6 @@ def _check_texels(recipe: Recipe) -> None:
             check_unshared_texels(asset.mesh)
 
 
-def _find_recipe(name_or_path: str, pattern: str = "*.toml") -> Path:
-    """Return the file of a recipe by path or shipped name."""
-    path = Path(name_or_path)
-    if path.suffix == ".toml":
-        if is_file(path):
-            return path
-        raise UsageError(f"{path}: no such recipe file.")
-    shipped = {p.stem: p for p in RECIPES_FOLDER.glob(pattern)}
-    if name_or_path not in shipped:
-        raise UsageError(
-            f"no recipe '{name_or_path}'. {suggest_name(name_or_path, shipped)}; or give a .toml file."
-        )
-    return shipped[name_or_path]
-
-
 def _merge_layers(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[str, Any]:
     """Merge the tables of a recipe and its bases; later layers win.
 
@@ -414,7 +401,7 @@ def _resolve_layers(
     base, camera = tables.pop("base", None), tables.pop("camera", None)
     for name in base if isinstance(base, list) else [base] if base is not None else []:
         sibling = path.parent / str(name)
-        base_path = sibling if is_file(sibling) else _find_recipe(str(name), "**/*.toml")
+        base_path = sibling if is_file(sibling) else find_recipe(str(name), "**/*.toml")
         yield from _read_layers(base_path, visited | {path})
     if camera is not None:
         if not isinstance(camera, str):

@@ -14,7 +14,7 @@ from sim2cam.adapt.calibration.detector_drift import DetectorMonitor, DetectorRe
 from sim2cam.adapt.certificate.detector_agreement import MIN_SCORE, Verifier
 from sim2cam.adapt.translator.perceptual_consistency import PerceptionModel, PerceptionRecord
 from sim2cam.data.sample import Dataset
-from sim2cam.errors import UsageError, suggest_name
+from sim2cam.errors import UsageError
 from sim2cam.images import compute_digest
 from sim2cam.learn.weight_file import get_card_path
 from sim2cam.models.inference.detector import (
@@ -25,7 +25,6 @@ from sim2cam.models.inference.detector import (
     predict_image,
 )
 from sim2cam.models.inference.differentiable import compute_differentiable_maps
-from sim2cam.models.shipped_weights import list_shipped_weights, locate_shipped_weights
 from sim2cam.models.training.tuning import compute_ap50
 
 MIN_AP50 = 0.8
@@ -36,22 +35,6 @@ MAX_RENDERS = 40
 
 VerifierFiles = tuple[tuple[str, Path], ...]
 """Names of verifiers and their weights files."""
-
-
-def resolve_weights(name_or_path: Path) -> Path:
-    """Return the weights file of a path, or of a shipped name, which may be downloaded.
-
-    Raises:
-        UsageError: if no shipped weights have the name.
-        BackendError: if weights that the package lacks cannot be downloaded.
-    """
-    if name_or_path.suffix or name_or_path.parent != Path() or name_or_path.exists():
-        return name_or_path
-    shipped = list_shipped_weights()
-    if name_or_path.name not in shipped:
-        hint = suggest_name(name_or_path.name, shipped)
-        raise UsageError(f"no file or shipped weights '{name_or_path}'. {hint}")
-    return locate_shipped_weights(name_or_path.name)
 
 
 def check_verifiers(verifiers: VerifierFiles) -> None:

@@ -67,7 +67,7 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
     assert line.split()[2] == "drifted"
     assert "-45 of 100 (-45 to -45)" in line
     assert main(["drift", str(tmp_path / "none.json"), str(photos)]) == 1
-    assert "none.json: cannot be read" in capsys.readouterr().err
+    assert "none.json: no such file or folder" in capsys.readouterr().err
 
 
 def test_a_detector_that_was_asked_then_is_asked_again(photos, tmp_path, capsys):

@@ -57,7 +57,7 @@ def test_any_encoding_of_the_output_will_do(tmp_path, encoding):
     env = os.environ | {"PYTHONIOENCODING": encoding}
     found = subprocess.run(command, capture_output=True, check=False, env=env)
     assert found.returncode == 1
-    assert found.stderr.decode(encoding).endswith(": no such file. Check the path.\n"), (
+    assert found.stderr.decode(encoding).endswith(": no such file or folder. Check the path.\n"), (
         found.stderr.decode(encoding)
     )
     assert (r"\u9ab0" if encoding != "utf-8" else name) in found.stderr.decode(encoding)

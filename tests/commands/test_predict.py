@@ -327,7 +327,7 @@ def test_cameras_are_watched_by_their_address(photo, tmp_path, capsys):
 
 BAD = [
     (("nowhere",), 1, "no such file"),
-    (("film.mp4",), 1, "film.mp4: cannot be read (No such file or directory). Check the path."),
+    (("film.mp4",), 1, "film.mp4: no such file or folder. Check the path."),
     (("broken.mp4",), 1, "broken.mp4: not a video that OpenCV can read. Check it."),
     (("film.wmv",), 1, "film.wmv: is not a folder of images (.jpg, .jpeg, .jfif, .png, .bmp, .tif, "
      ".tiff, .webp, .ppm, .pgm, .tga, .jp2), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) or a COCO file (.json). Convert it, or give "

@@ -11,13 +11,9 @@ from sim2cam.images import compute_digest
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
+from sim2cam.models.shipped_weights import resolve_weights
 from sim2cam.pipeline import verifiers
-from sim2cam.pipeline.verifiers import (
-    check_verifiers,
-    load_perception,
-    load_verifiers,
-    resolve_weights,
-)
+from sim2cam.pipeline.verifiers import check_verifiers, load_perception, load_verifiers
 
 
 @pytest.fixture
