@@ -171,7 +171,9 @@ def test_cleaning_keeps_results_only():
         nbformat.v4.new_output("stream", name="stderr", text="progress"),
         nbformat.v4.new_output("stream", name="stdout", text="result"),
     ]
-    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"language_info": {"version": "3"}})
+    notebook = nbformat.v4.new_notebook(
+        cells=[cell], metadata={"language_info": {"name": "python"}}
+    )
     store["clean"](notebook)
     assert notebook.metadata == {"kernelspec": store["KERNEL"]}
     assert [output.text for output in notebook.cells[0].outputs] == ["result"]
