@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -54,10 +55,7 @@ def build_verdict(result: BenchResult, warnings: Sequence[str], *, weights: str)
         *_judge_boxes(expansion, weights),
         *_judge_false_positives(outcomes, result),
         *_judge_reliability(result.reliability, weights),
-        Finding(
-            f"The best F1 is reached with a minimum confidence of {result.threshold:.2f}.", "note",
-            f"sim2cam predict {weights} IMAGES --min-score {result.threshold:.2f}",
-        ),
+        *_recommend_threshold(result, weights),
     )  # fmt: skip
     stated = None if expansion is None else expansion.warning
     others = (warning for warning in dict.fromkeys(warnings) if warning != stated)
@@ -80,8 +78,8 @@ def _judge_objects(outcomes: _Outcomes, category_count: int) -> Iterator[Finding
     found = kinds["true positive"] + kinds["confusion"]
     share = found / len(outcomes.objects)
     text = f"Finds {share:.0%} of the {len(outcomes.objects)} objects"
-    if kinds["missed"] or kinds["localisation"]:
-        text += f"; misses {kinds['missed']} and places the boxes of {kinds['localisation']} badly"
+    text += f"; misses {kinds['missed']}" if kinds["missed"] else ""
+    text += f"; places the boxes of {kinds['localisation']} badly" if kinds["localisation"] else ""
     yield Finding(f"{text}.", _grade(share))
     if category_count < 2 or not found:
         return
@@ -143,6 +141,16 @@ def _judge_calibration(calibration: ConfidenceCalibration, weights: str) -> Iter
         f"{'high' if gap > 0 else 'low'} overall.",
         "note", f"sim2cam tune {weights} LABELLED_IMAGES --out FOLDER",
     )  # fmt: skip
+
+
+def _recommend_threshold(result: BenchResult, weights: str) -> Iterator[Finding]:
+    if result.ap_losses.ap50 > 0:
+        threshold = f"{math.floor(100 * result.threshold) / 100:.2f}"  # keep the last detection
+        yield Finding(
+            f"The best F1 is reached with a minimum confidence of {threshold}.",
+            "note",
+            f"sim2cam predict {weights} IMAGES --min-score {threshold}",
+        )
 
 
 def _grade(share: float) -> Severity:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
@@ -67,7 +68,7 @@ def test_a_perfect_detector_has_no_problem():
 def test_scaled_boxes(factor, words):
     captures = make_captures()
     detections = {
-        name: [replace(d, box_xyxy=tuple(expand_boxes([d.box_xyxy], (factor - 1) / 2)[0])) for d in found]
+        name: [replace(d, box_xyxy=tuple(expand_boxes(np.array([d.box_xyxy]), (factor - 1) / 2)[0])) for d in found]
         for name, found in detect(captures).items()
     }  # fmt: skip
     findings = judge(captures, detections)
@@ -99,7 +100,7 @@ def test_one_category_is_never_wrong():
 def test_dropped_boxes():
     captures = make_captures()
     detections = {name: found[:3] for name, found in detect(captures).items()}
-    missed = find(judge(captures, detections), "Finds 60% of the 50 objects; misses 20 and places")
+    missed = find(judge(captures, detections), "Finds 60% of the 50 objects; misses 20.")
     assert missed.severity == "problem"
 
 

@@ -121,14 +121,14 @@ def test_the_page_is_whole(tmp_path, label, read_page):
         assert head == "data:image/jpeg;base64"
         assert base64.b64decode(data)[:2] == b"\xff\xd8"
     assert all(img["alt"] for img in page.all("img"))
-    assert len(page.all("script")) == 1
+    assert len(page.all("script")) == 1  # the script of the page itself
     assert not page.all("link")
     assert "url(" not in page.source.split("</style>")[0]
 
 
 def test_everything_is_escaped(tmp_path, label, read_page):
     page = read_page(write_run_page(full("real", label, HOSTILE), tmp_path / "report.html"))
-    assert len(page.all("script")) == 1
+    assert len(page.all("script")) == 1  # the script of the page itself
     assert HOSTILE not in page.source
     assert page.text.count(HOSTILE) >= 8
 
