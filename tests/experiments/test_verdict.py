@@ -48,7 +48,7 @@ def judge(captures, detections, reliability=None):
     reliability = reliability or assess_detections(captures, predictions)
     result = BenchResult(captures, predictions, score, reliability)
     warnings = find_sanity_warnings(captures, predictions)
-    return build_verdict(result, warnings, weights="w.safetensors").findings
+    return build_verdict(result, warnings).findings
 
 
 def find(findings, words):
@@ -74,7 +74,7 @@ def test_scaled_boxes(factor, words):
     findings = judge(captures, detections)
     boxes = find(findings, f"Boxes are {words}.")
     assert (boxes.severity, boxes.action) == (
-        "problem", "sim2cam tune w.safetensors LABELLED_IMAGES --out FOLDER",
+        "problem", "sim2cam tune WEIGHTS LABELLED_IMAGES --out FOLDER",
     )  # fmt: skip
     assert not [f for f in findings if "sides of detected boxes" in f.text]  # stated once
 
