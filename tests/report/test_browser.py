@@ -9,14 +9,14 @@ from sim2cam.metrics.detection import Detection
 from sim2cam.report.benchmark import write_bench_page
 from sim2cam.report.dataset import write_inspect_page
 from sim2cam.report.values import Example, Examples
-from tests.support.browser import CHROMIUM, dump, run_script
+from tests.support.browser import LAYOUT, dump, requires_chromium, run_script
 
 HOSTILE = (
     "<script>window.injected = 1</script>",
     '"><img src=x onerror="window.injected=1">',
     "${1}`'",
 )
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="requires Chromium")
+pytestmark = requires_chromium
 
 
 @pytest.fixture
@@ -99,18 +99,9 @@ def test_zoom_by_keyboard(bench_page, run):
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_nothing_overflows_is_tiny_or_injected(bench_page, run, width):
-    script = """
-    const small = [...document.querySelectorAll(".chart text, .tag")].filter((text) => {
-      const scale = text.closest("svg") ? text.closest("svg").getBoundingClientRect().width
-        / text.closest("svg").viewBox.baseVal.width : 1;
-      return text.textContent.trim() && scale * parseFloat(getComputedStyle(text).fontSize) < 11;
-    });
-    return [small.length, window.injected ?? 0, document.querySelectorAll("main img").length,
-      document.documentElement.scrollWidth - innerWidth];
-    """
-    small, injected, images, overflow = run(bench_page, script, width)
-    assert (small, injected, images) == (0, 0, 2)
-    assert overflow <= 0
+    layout = run(bench_page, LAYOUT, width)
+    assert (layout["small"], layout["injected"], layout["images"]) == (0, 0, 2)
+    assert layout["overflow"] <= 0
 
 
 def test_filters_of_a_dataset(make_dataset, label, tmp_path, run):

@@ -9,6 +9,7 @@ from sim2cam.adapt.calibration.drift import DriftReport
 from sim2cam.adapt.calibration.parameter_changes import LENS_NAME, ParameterShift
 from sim2cam.metrics.verdict import Finding
 from sim2cam.report.drift import REMEDIES, summarize_drift, write_drift_page
+from tests.support.browser import HOSTILE_NAME, check_layout, requires_chromium
 
 HOSTILE = "<script>alert(1)</script>"
 LENS = ParameterShift(
@@ -46,7 +47,9 @@ def test_another_camera_is_named():
     other = ParameterShift("camera", "camera and size", "drifted", note="A before, B now")
     headline, change, *_ = summarize(other, LENS)
     assert headline.text == "The camera changed: camera and size, lens."
-    assert change.text.startswith("Camera and size: A before, B now. These photos show another camera")
+    assert change.text.startswith(
+        "Camera and size: A before, B now. These photos show another camera"
+    )
 
 
 def test_without_drift_the_verdict_asks_for_missing_photos():
@@ -75,3 +78,10 @@ def test_the_page_shows_changes_with_their_thresholds(tmp_path, read_page):
 )
 def test_every_measure_has_a_remedy(name):
     assert REMEDIES[name].endswith((".", "sim2cam bench."))
+
+
+@requires_chromium
+def test_the_page_fits_a_narrow_screen(tmp_path):
+    report = make_report(LENS, NOISE, BLUR, skipped={HOSTILE_NAME: HOSTILE_NAME})
+    page = write_drift_page(report, Path(HOSTILE_NAME), Path(HOSTILE_NAME), tmp_path / "p.html")
+    check_layout(page, 390)

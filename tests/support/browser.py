@@ -7,7 +7,14 @@ import shutil
 import subprocess
 from urllib.parse import unquote
 
+import pytest
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+requires_chromium = pytest.mark.skipif(CHROMIUM is None, reason="requires Chromium")
+
+HOSTILE_NAME = (
+    '<script>window.injected = 1</script>"><img src=x onerror="window.injected=1">' + 90 * "x"
+)
 
 LAYOUT = """
 const small = [...document.querySelectorAll(".chart text, .tag")].filter((text) => {
@@ -31,6 +38,13 @@ addEventListener("securitypolicyviolation", (event) => errors.push(event.violate
 _FRAME = """<!doctype html><title>none</title>
 <script>addEventListener("message", (event) => { document.title = btoa(event.data); });</script>
 <iframe width="%d" height="900" src="inner.html"></iframe>"""
+
+
+def check_layout(page, width):
+    """Assert that nothing on a page is cut off, too small or injected at a width in pixels."""
+    layout = run_script(page, LAYOUT, width)
+    assert (layout["small"], layout["cut"], layout["injected"]) == (0, 0, 0)
+    assert layout["overflow"] <= 0
 
 
 def dump(page, *options):
