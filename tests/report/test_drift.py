@@ -1,5 +1,6 @@
 """The page of a drift test."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,11 @@ def test_the_verdict_names_what_changed_and_what_to_do():
     )
     assert counts.text == "16 photos; stable measures: 1; undetermined measures: 1."
     assert step.action == "sim2cam calibrate 'new photos' --out camera.json --overwrite"
+
+
+@pytest.mark.parametrize(("p_value", "text"), [(0.0012, "p = 0.0012)"), (1e-9, "p < 0.001)")])
+def test_small_p_values_are_rounded_up(p_value, text):
+    assert text in summarize(replace(LENS, p_value=p_value))[1].text
 
 
 def test_another_camera_is_named():
