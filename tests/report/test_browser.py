@@ -1,12 +1,6 @@
 """Pages work in a browser: filters, slider, zoom and keyboard, no errors, no overflow, nothing injected."""
 
-import base64
-import json
-import re
-import shutil
-import subprocess
 from dataclasses import replace
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -15,58 +9,19 @@ from sim2cam.metrics.detection import Detection
 from sim2cam.report.benchmark import write_bench_page
 from sim2cam.report.dataset import write_inspect_page
 from sim2cam.report.values import Example, Examples
+from tests.support.browser import LAYOUT, dump, requires_chromium, run_script
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 HOSTILE = (
     "<script>window.injected = 1</script>",
     '"><img src=x onerror="window.injected=1">',
     "${1}`'",
 )
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="requires Chromium")
-
-PROBE = """
-const errors = [];
-addEventListener("error", (event) => errors.push(String(event.message)));
-addEventListener("securitypolicyviolation", (event) => errors.push(event.violatedDirective));
-"""
-FRAME = """<!doctype html><title>none</title>
-<script>addEventListener("message", (event) => { document.title = btoa(event.data); });</script>
-<iframe width="%d" height="900" src="inner.html"></iframe>"""
-
-
-def dump(page, *options):
-    """Return the document as HTML after its scripts ran."""
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={page.parent}/chrome",
-    ]
-    command += [*options, "--dump-dom", f"file://{page}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+pytestmark = requires_chromium
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Returns a function that runs a script on a page in a frame and returns its result."""
-
-    def run(page, script, width=1280):
-        source = page.read_text(encoding="utf-8")
-        source = re.sub(r"<meta http-equiv[^>]*>", "", source, count=1)
-        source = source.replace("<style>", f"<script>{PROBE}</script><style>", 1)
-        result = f"JSON.stringify({{errors, value: (() => {{ {script} }})()}})"
-        escaped = f"encodeURIComponent({result})"
-        source += f'<script>setTimeout(() => parent.postMessage({escaped}, "*"), 100);</script>'
-        page.with_name("inner.html").write_text(source, encoding="utf-8")
-        outer = page.with_name("outer.html")
-        outer.write_text(FRAME % width)
-        (title,) = re.findall("<title>(.*?)</title>", dump(outer, "--virtual-time-budget=2000"))
-        outcome = json.loads(unquote(base64.b64decode(title).decode()))
-        assert outcome["errors"] == []
-        return outcome["value"]
-
-    return run
+def run():
+    return run_script
 
 
 @pytest.fixture
@@ -144,18 +99,9 @@ def test_zoom_by_keyboard(bench_page, run):
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_nothing_overflows_is_tiny_or_injected(bench_page, run, width):
-    script = """
-    const small = [...document.querySelectorAll(".chart text, .tag")].filter((text) => {
-      const scale = text.closest("svg") ? text.closest("svg").getBoundingClientRect().width
-        / text.closest("svg").viewBox.baseVal.width : 1;
-      return text.textContent.trim() && scale * parseFloat(getComputedStyle(text).fontSize) < 11;
-    });
-    return [small.length, window.injected ?? 0, document.querySelectorAll("main img").length,
-      document.documentElement.scrollWidth - innerWidth];
-    """
-    small, injected, images, overflow = run(bench_page, script, width)
-    assert (small, injected, images) == (0, 0, 2)
-    assert overflow <= 0
+    layout = run(bench_page, LAYOUT, width)
+    assert (layout["small"], layout["injected"], layout["images"]) == (0, 0, 2)
+    assert layout["overflow"] <= 0
 
 
 def test_filters_of_a_dataset(make_dataset, label, tmp_path, run):
