@@ -23,9 +23,9 @@ from sim2cam.report.sheet import build_sample_sheet
 
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
-RENDER_PX, TILE_PX = 360, 240
+RENDER_PX, TILE_PX = 320, 200
 MAX_BYTES = 44_000
-QUALITIES = range(88, 20, -6)
+QUALITIES = range(88, 10, -6)
 HEAD = """# Gallery
 
 Samples of each shipped recipe with seed 0, small, with their boxes and categories.
