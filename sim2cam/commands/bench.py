@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,7 +35,7 @@ from sim2cam.commands.tables import (
     format_slices,
     format_unlabelled_scores,
 )
-from sim2cam.errors import UsageError
+from sim2cam.errors import RepairWarning, UsageError
 from sim2cam.metrics.names import SHAPE_METRICS
 
 if TYPE_CHECKING:
@@ -123,33 +126,37 @@ class Bench:
     def _score_pose_file(self) -> PoseScores:
         from sim2cam.experiments.pose_scores_file import write_pose_result
 
-        result = self._score_poses(self.weights, self.output.make_console())
+        result, _ = self._score_poses(self.weights, self.output.make_console())
         if self.out is not None:
             write_pose_result(result, self.out)
         return PoseScores(result)
 
-    def _score_poses(self, path: Path, console: Console) -> PoseBenchResult:
+    def _score_poses(self, path: Path, console: Console) -> tuple[PoseBenchResult, list[str]]:
+        """Return the scores of poses and the warnings that were printed."""
         from sim2cam.experiments.pose_benchmark import bench_poses, read_pose_task
 
         task = read_pose_task(self.captures, limit=self.limit)
         result = bench_poses(path, task, progress=console.start_progress("scoring"))
+        messages = []
         if result.ignored_count:
-            console.info(
+            messages.append(
                 f"{result.ignored_count} poses ignored: not a test target, or more than its instances."
             )
         if result.images_without_poses:
-            console.info(
+            messages.append(
                 f"{result.images_without_poses} of {len(result.views)} images have no pose: their objects count as missed."
             )
         if result.in_metres:
-            console.info(
+            messages.append(
                 "warning: translations appear to be in metres. BOP requires t in millimetres."
             )
         if 0 < task.depth_count < len(task.views):
-            console.info(
+            messages.append(
                 f"VSD is not scored: it requires depth for all images, but {task.depth_count} of {len(task.views)} have it."
             )
-        return result
+        for message in messages:
+            console.info(message)
+        return result, messages
 
     def _estimate_poses(
         self, detector: AnyDetector, path: Path, console: Console
@@ -183,13 +190,15 @@ class Bench:
             find_sanity_warnings,
         )
 
-        console, poses, overlap_warning = self.output.make_console(), None, None
-        all_images = all_images or read_evaluation_images(
-            self.captures,
-            session_rule=self.sessions,
-            skip_invalid=self.skip_invalid,
-            split=self.split,
-        )
+        console, poses = self.output.make_console(), None
+        evaluation_warnings: list[str] = []
+        with _repeat_warnings() as repairs:
+            all_images = all_images or read_evaluation_images(
+                self.captures,
+                session_rule=self.sessions,
+                skip_invalid=self.skip_invalid,
+                split=self.split,
+            )
         captures = all_images.take(self.limit)
         if self.weights.suffix not in _DETECTION_SUFFIXES:
             check_images_readable(captures)
@@ -202,7 +211,7 @@ class Bench:
             )
             result = score_predictions(predictions)
         else:
-            result, poses, overlap_warning = self._evaluate(captures, console)
+            result, poses, evaluation_warnings = self._evaluate(captures, console)
         slices = slice_errors(result.captures, result.predictions, result.threshold)
         sizes = result.reliability.size_fit
         sanity_warnings = (
@@ -214,14 +223,14 @@ class Bench:
         )
         for warning in filter(None, sanity_warnings):
             console.info(warning)
-        warnings = tuple(filter(None, (overlap_warning, *sanity_warnings)))
+        all_warnings = tuple(filter(None, (*repairs, *evaluation_warnings, *sanity_warnings)))
         title = f"{self.weights.name} on {self.captures.name}"
-        verdict = build_verdict(result, warnings)
+        verdict = build_verdict(result, all_warnings)
         scores = BenchScores(
-            title, self.weights.name, result, tuple(slices), poses, verdict, warnings
+            title, self.weights.name, result, tuple(slices), poses, verdict, all_warnings
         )
         if self.out is not None:
-            write_bench_result(result, slices, verdict, self.out, poses, warnings)
+            write_bench_result(result, slices, verdict, self.out, poses, all_warnings)
             console.info(f"page: {scores.save(self.out.with_suffix('.html'))}")
         return scores
 
@@ -245,15 +254,16 @@ class Bench:
 
     def _evaluate(
         self, captures: Dataset, console: Console
-    ) -> tuple[BenchResult, PoseBenchResult | None, str | None]:
-        """Return the scores, the pose scores and a warning if test images were trained on."""
+    ) -> tuple[BenchResult, PoseBenchResult | None, list[str]]:
+        """Return the scores, the pose scores and the warnings that were printed."""
         from sim2cam.experiments.benchmark import bench, match_captures
         from sim2cam.experiments.reliability import describe_training_overlap
 
         detector, category_map = self._load_detector(), parse_category_map(self.map)
-        warning = describe_training_overlap(captures, detector.card)
-        if warning is not None:
-            console.info(f"warning: {warning}")
+        overlap = describe_training_overlap(captures, detector.card)
+        messages = [] if overlap is None else [overlap]
+        if overlap is not None:
+            console.info(f"warning: {overlap}")
         poses, predictions = None, None
         if self.poses is not None:
             match_captures(
@@ -263,7 +273,8 @@ class Bench:
                 ignore_unmatched=self.ignore_unmatched,
             )
             predictions = self._estimate_poses(detector, self.poses, console).predictions
-            poses = self._score_poses(self.poses, console)
+            poses, pose_warnings = self._score_poses(self.poses, console)
+            messages += pose_warnings
         result = bench(
             detector,
             captures,
@@ -272,7 +283,7 @@ class Bench:
             cached_predictions=predictions,
             progress=console.start_progress("predicting"),
         )
-        return result, poses, warning
+        return result, poses, messages
 
     def _load_detector(self) -> AnyDetector:
         from sim2cam.learn.device import use_threads
@@ -281,6 +292,20 @@ class Bench:
 
         use_threads(self.workers)
         return load_detector(resolve_weights(self.weights), device=self.device)
+
+
+@contextmanager
+def _repeat_warnings() -> Iterator[list[str]]:
+    """Collect the texts of warnings about files, and issue the warnings again at the end."""
+    texts: list[str] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RepairWarning)
+            yield texts
+    finally:
+        for w in caught:
+            texts += [str(w.message)] if issubclass(w.category, RepairWarning) else []
+            warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
 
 
 @dataclass(frozen=True)

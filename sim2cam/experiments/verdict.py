@@ -57,7 +57,7 @@ def build_verdict(result: BenchResult, warnings: Sequence[str]) -> Verdict:
         *_recommend_threshold(result),
     )  # fmt: skip
     stated = None if expansion is None else expansion.warning
-    others = (warning for warning in dict.fromkeys(warnings) if warning != stated)
+    others = [w.removeprefix("warning: ") for w in dict.fromkeys(warnings) if w != stated]
     return Verdict((*findings, *(Finding(w[:1].upper() + w[1:], "warning") for w in others)))
 
 

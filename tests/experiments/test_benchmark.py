@@ -10,7 +10,7 @@ from sim2cam.data.formats.predictions import LoadedPredictions
 from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Keypoint
-from sim2cam.errors import InputError, UsageError
+from sim2cam.errors import InputError, RepairWarning, UsageError
 from sim2cam.experiments import benchmark
 from sim2cam.experiments.benchmark import bench, score_predictions, write_bench_result
 from sim2cam.learn.run_folder import WEIGHTS
@@ -250,3 +250,21 @@ def test_broken_keypoints_and_masks_are_refused(shaped, tmp_path, capsys):
         path.write_text(json.dumps(whole | {"detections": {name: [first | change]}}))
         assert main(["bench", str(path), "--captures", captures, "--limit", "1"]) == 1
         assert f"{path}: image {name}, detection 0: {message}" in capsys.readouterr().err
+
+
+def test_verdict_repeats_every_printed_warning(coco, tmp_path, cli):
+    content = json.loads(coco.read_text())
+    content["annotations"] += [dict(content["annotations"][0], id=10**6, bbox=[5, 5, -3, 4])]
+    content["annotations"] += [dict(content["annotations"][0], id=10**6 + 1)]
+    flawed = coco.with_name("flawed.json")
+    flawed.write_text(json.dumps(content))
+    (tmp_path / "found.json").write_text("[]")
+    with pytest.warns(RepairWarning, match="flawed annotation") as repairs:
+        said = cli(
+            "bench", tmp_path / "found.json", "--captures", flawed, "--skip-invalid", "--json"
+        )
+    flawed.unlink()
+    texts = [f["text"] for f in json.loads(said.out)["verdict"] if f["severity"] == "warning"]
+    assert texts[0] == str(repairs[0].message)
+    assert len(texts) == 3
+    assert all(text[1:] in said.err for text in texts[1:])

@@ -86,7 +86,9 @@ def test_bench_output_scores_the_same(coco, bare_weights, tmp_path, capsys, cli)
     first = json.loads(cli("bench", weights, *flags, "--out", out, "--workers", "1").out)
     assert json.loads(cli("bench", out, *flags).out) == first
     stored = json.loads(out.read_text())
-    beside = ("reliability", "selection_scores", "slices", "threshold", "warnings")
+    beside = (
+        "reliability", "selection_scores", "slices", "threshold", "warnings", "verdict", "ap50_losses",
+    )  # fmt: skip
     assert {n: stored[n] for n in beside} | stored["scores"] == first
     assert sum(image["objects"] for image in stored["images"]) == first["objects"]
     assert main(["bench", weights, *flags, "--out", str(out)]) == 1

@@ -13,6 +13,7 @@ from sim2cam.metrics.error_analysis import (
     classify_detections,
     classify_objects,
     count_category_errors,
+    count_confusions,
     count_errors,
 )
 from sim2cam.metrics.precision_recall import DEFAULT_SCORE_THRESHOLD, find_best_f1_threshold
@@ -263,3 +264,23 @@ def test_the_threshold_is_that_of_the_best_f1():
     for wrong in ([Detection("c", WHOLE, 0.9)], []):
         none = {"x": wrong, "y": ()}
         assert find_best_f1_threshold(dataset, none) == DEFAULT_SCORE_THRESHOLD
+
+
+def test_confusion_matrix():
+    here, there, far = (0.0, 0.0, 9.0, 9.0), (20.0, 0.0, 29.0, 9.0), (40.0, 0.0, 49.0, 9.0)
+    dataset = captures(image("x", label("a", here), label("a", there), label("b", far)), image("y"))
+    found = {
+        "x": [
+            Detection("a", here, 0.9),
+            Detection("a", here, 0.8),  # a duplicate is in no cell
+            Detection("b", there, 0.7),
+            Detection("b", (40.0, 0.0, 44.0, 9.0), 0.6),  # badly placed
+            Detection("c", (70.0, 0.0, 79.0, 9.0), 0.6),
+            Detection("c", (70.0, 20.0, 79.0, 29.0), 0.1),
+        ],
+        "y": [],
+    }
+    assert count_confusions(dataset, found, 0.5).tolist() == [
+        [1, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 0],
+    ]  # fmt: skip
+    assert count_confusions(dataset, {"x": [], "y": []}, 0.5)[:, -1].tolist() == [2, 1, 0, 0]
