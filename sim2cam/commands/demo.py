@@ -87,17 +87,21 @@ class DemoScores(Result):
         return {label: score.to_json() for label, score in self.scores.items()}
 
     def to_text(self) -> str:
-        """Return the times of the stages and the scores."""
+        """Return the times of the stages, the verdict and the scores."""
         from sim2cam.commands.tables import format_scores
 
         stages = [f"{stage.name:<10} {stage.seconds:6.1f} s" for stage in self.result.stages]
         count = len(self.result.trained.captures.samples)
         title = f"\nscores on {count} {self.result.captures_origin} test images"
-        return "\n".join([*stages, title, format_scores(self.scores)])
+        verdict = self.result.verdict.to_text()
+        return "\n".join([*stages, "", verdict, title, format_scores(self.scores)])
 
     def summary(self) -> str:
-        """Return notes and the path of the page."""
-        return "\n".join([*(f"note: {note}" for note in self.result.notes), f"page: {self.page}"])
+        """Return warnings, notes and the path of the page."""
+        findings = self.result.verdict.findings
+        warnings = [f"warning: {f.text}" for f in findings if f.severity == "warning"]
+        notes = [f"note: {note}" for note in self.result.notes]
+        return "\n".join([*warnings, *notes, f"page: {self.page}"])
 
     @property
     def next_step(self) -> str:

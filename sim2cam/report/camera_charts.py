@@ -114,10 +114,10 @@ def build_edge_chart(fit: CameraFit) -> Chart | None:
         return None
     pairs = zip(*(fit.sensor_samples[name] for name in names), strict=True)
     profiles = np.array([_simulate_edge(blur, sharpening) for blur, sharpening in pairs])
-    positions = np.arange(-_EDGE_PX // 2, _EDGE_PX // 2) + 0.5
+    positions = np.arange(-_EDGE_PX // 2, _EDGE_PX // 2, dtype=np.float64) + 0.5
     return _plot_band(
         "Edge between dark and light", "distance from the edge, px", "level, over that of the edge",
-        positions, np.asarray(np.quantile(profiles, _SPREAD, axis=0), np.float64),
+        positions, np.quantile(profiles, _SPREAD, axis=0),
         f"median and 95 % of {len(profiles)} sensors that fit the photos",
     )  # fmt: skip
 

@@ -132,7 +132,7 @@ def _build_row(shift: ParameterShift) -> DriftRow:
         shift,
         change="" if shift.shift is None else f"{shift.shift:+.2g} {shift.unit}",
         interval="" if shift.ci95 is None else "{:+.2g} to {:+.2g}".format(*shift.ci95),
-        threshold="significance only" if threshold is None else f"{threshold:.2g} {shift.unit}",
+        threshold="p alone" if threshold is None else f"{threshold:.2g} {shift.unit}",
         p_value="" if shift.p_value is None else _format_p_value(shift.p_value),
         remedy=REMEDIES[shift.name] if shift.status == "drifted" else "",
     )

@@ -72,6 +72,7 @@ def test_few_real_images_are_scored_without_translation(short, coco, tmp_path, c
     told = cli(*arguments)
     assert "12 style images are too few for a translation (20 needed)" in told.err
     assert "scores on 12 real test images" in told.out
+    assert "- Finds " in told.out
     assert not (out / "adapted").exists()
     assert "not run" in (out / "report.html").read_text()
 

@@ -71,7 +71,7 @@ def test_the_page_shows_changes_with_their_thresholds(tmp_path, read_page):
     )
     text = " ".join(page.text.split())
     assert "noise sensor.full_well_e stable +2 % 95 % interval -1 to +5 11 % 1 30 16" in text
-    assert "+3.2 px, mean over the image 95 % interval +2 to +4.5 significance only 0.0012" in text
+    assert "+3.2 px, mean over the image 95 % interval +2 to +4.5 p alone 0.0012" in text
     assert "2 photos taken by another camera: Phone" in text
     assert len(page.all("script")) == 1
     assert page.text.count(HOSTILE) == 5
