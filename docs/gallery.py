@@ -23,8 +23,8 @@ from sim2cam.report.sheet import build_sample_sheet
 
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
-RENDER_PX, TILE_PX = 400, 280
-MAX_BYTES = 72_000
+RENDER_PX, TILE_PX = 360, 240
+MAX_BYTES = 44_000
 QUALITIES = range(88, 20, -6)
 HEAD = """# Gallery
 

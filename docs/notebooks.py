@@ -14,7 +14,7 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
-from PIL import Image
+from PIL import Image, ImageChops, ImageStat
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -26,6 +26,7 @@ _PNG, _JPEG = "image/png", "image/jpeg"
 _QUALITIES = range(80, 25, -5)
 _MAX_BYTES = 36_000
 _PALETTE_COLORS = 64
+_MAX_PALETTE_ERROR = 0.5  # levels, mean
 
 
 def run(notebook: Any, folder: Path) -> None:
@@ -63,15 +64,14 @@ def _clean_output(output: Any) -> Any:
 
 
 def compress_image(png: bytes) -> tuple[str, bytes]:
-    """Return a PNG with a palette, as suits diagrams, or as JPEG if that is smaller; and its type."""
+    """Return a PNG as JPEG, or diagrams, whose few colours fit a palette, as PNG; and its type."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     quantized = image.quantize(_PALETTE_COLORS, dither=Image.Dither.NONE)
-    palette, jpeg = _encode(quantized, "PNG"), b""
-    for quality in _QUALITIES:
-        jpeg = _encode(image, "JPEG", quality=quality)
-        if len(jpeg) <= _MAX_BYTES:
-            break
-    return (_JPEG, jpeg) if len(jpeg) < len(palette) else (_PNG, palette)
+    error = ImageStat.Stat(ImageChops.difference(image, quantized.convert("RGB"))).mean
+    if max(error) <= _MAX_PALETTE_ERROR:
+        return _PNG, _encode(quantized, "PNG")
+    jpegs = [_encode(image, "JPEG", quality=quality) for quality in _QUALITIES]
+    return _JPEG, next((jpeg for jpeg in jpegs if len(jpeg) <= _MAX_BYTES), jpegs[-1])
 
 
 def _encode(image: Image.Image, kind: str, **options: int) -> bytes:

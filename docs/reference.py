@@ -23,6 +23,19 @@ from sim2cam.pipeline.recipe_reference import (
     list_tables,
 )
 
+EXAMPLE = """import sim2cam
+
+model = sim2cam.load("dice")  # shipped name or file
+result = model.predict("photo.jpg")  # path, PIL, numpy, torch; one or many
+result.boxes_xyxy, result.labels, result.scores
+
+recipe = sim2cam.Recipe("dice").replace(render={"width": 320, "height": 320})
+frame = recipe.sample(seed=0, index=7).render()  # frame.rgb, frame.depth_m, frame.objects
+sim = recipe.render("sim", count=400)  # a sequence of frames; filter, to_torch, to_coco
+adapted = sim2cam.adapt(sim, real="photos", out="adapted")
+model = sim2cam.train([sim, adapted], recipe="mine.toml", out="run")
+report = model.evaluate("test.json")  # report.ap50; report.save("scores.html")
+"""
 VALUE_TYPES = {
     "ObjectLabel": "sim2cam.data.sample.ObjectLabel",
     "Detection": "sim2cam.metrics.detection.Detection",
@@ -156,7 +169,7 @@ def build_python_page() -> str:
     parts = [
         "# Python\n\n"
         "Everything that `import sim2cam` offers. All commands are functions too: see "
-        "[Commands in Python](commands.md)."
+        f"[Commands in Python](commands.md).\n\n```python\n{EXAMPLE}```"
     ]
     names = sorted(set(sim2cam.__all__) - {"__version__", "commands"}, key=str.lower)
     parts += [_format_directive(f"{modules[name]}.{name}", f"sim2cam.{name}") for name in names]

@@ -135,7 +135,11 @@ def test_stored_outputs_are_complete_and_clean(name):
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell.outputs]
     assert sum(bool(image_bytes(output)) for output in outputs) >= 3
-    assert {output.output_type for output in outputs} <= {"stream", "execute_result", "display_data"}
+    assert {output.output_type for output in outputs} <= {
+        "stream",
+        "execute_result",
+        "display_data",
+    }
     assert not any(output.get("name") == "stderr" for output in outputs)
     assert not any(cell.metadata.keys() - {"tags"} for cell in notebook.cells)
     assert not [word for word in ("/tmp/", "/work/", "/root", "/home/") if word in text]
@@ -160,12 +164,16 @@ def image_bytes(output):
 
 
 def test_cleaning_keeps_results_only():
-    cell = nbformat.v4.new_code_cell("1", execution_count=1, metadata={"tags": ["a"], "execution": {}})
+    cell = nbformat.v4.new_code_cell(
+        "1", execution_count=1, metadata={"tags": ["a"], "execution": {}}
+    )
     cell.outputs = [
         nbformat.v4.new_output("stream", name="stderr", text="progress"),
         nbformat.v4.new_output("stream", name="stdout", text="result"),
     ]
-    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"language_info": {"version": "3"}})
+    notebook = nbformat.v4.new_notebook(
+        cells=[cell], metadata={"language_info": {"name": "python"}}
+    )
     store["clean"](notebook)
     assert notebook.metadata == {"kernelspec": store["KERNEL"]}
     assert [output.text for output in notebook.cells[0].outputs] == ["result"]

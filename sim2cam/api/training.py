@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def adapt(
-    sim: Data,
+    sim: str | Path | Dataset,
     *,
-    real: Data,
+    real: str | Path | Dataset,
     out: str | Path,
     recipe: str | Path | Recipe = "dice",
     translator: str | Path | None = None,
@@ -35,8 +35,8 @@ def adapt(
     """Translate renders toward the look of real images; labels stay as they are.
 
     Args:
-        sim: Renders.
-        real: Real images; their labels are not used.
+        sim: Renders: a dataset, its path, or an image folder.
+        real: Real images: a dataset, a COCO file, or a photo folder. Their labels are not used.
         out: Folder of the translated dataset.
         recipe: Recipe whose [adapt] section sets the method, its training and the limits of the certificate.
         translator: Run folder of the training; default: OUT-translator.
@@ -71,7 +71,7 @@ def adapt(
 
 
 def train(
-    data: Data | Sequence[Data],
+    data: str | Path | Dataset | Sequence[str | Path | Dataset],
     *,
     out: str | Path,
     recipe: str | Path | Recipe = "dice",
@@ -80,8 +80,8 @@ def train(
     """Train a detector on one or several labelled datasets.
 
     Args:
-        data: Datasets: rendered, translated or real.
-        out: Run folder.
+        data: One or several datasets or their paths: rendered, translated or real.
+        out: Folder of the run: weights, card and metrics.
         recipe: Recipe whose [train] section configures the training.
         options: Options of ``sim2cam.commands.train``, such as ``steps``, ``mix`` and ``validation``.
 

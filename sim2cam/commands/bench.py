@@ -218,7 +218,7 @@ class Bench:
             console.info(warning)
         warnings = tuple(filter(None, (overlap_warning, *sanity_warnings)))
         title = f"{self.weights.name} on {self.captures.name}"
-        verdict = build_verdict(result, warnings, weights=self.weights.name)
+        verdict = build_verdict(result, warnings)
         scores = BenchScores(
             title, self.weights.name, result, tuple(slices), poses, verdict, warnings
         )

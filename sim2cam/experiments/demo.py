@@ -271,16 +271,24 @@ def _write_result(
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
-        "verdict": build_verdict(
-            results["trained"],
-            _find_warnings(results["trained"]),
-            weights=str(root / "detector" / WEIGHTS),
-        ).to_json(),
+        "verdict": _judge_detectors(results).to_json(),
         "predictions": {name: predictions_to_json(r.predictions) for name, r in results.items()},
         "scores": {name: r.score.to_json() for name, r in results.items()},
         "environment": collect_environment(get_renderer().name, workers),
     }
     write_json(root / RESULT_FILE, content)
+
+
+def _judge_detectors(results: Mapping[str, BenchResult]) -> Verdict:
+    """Return the verdict on the trained detector, and the warnings on the shipped weights."""
+    trained, shipped = results["trained"], results.get("shipped")
+    warnings = () if shipped is None else _find_warnings(shipped)
+    return Verdict(
+        (
+            *build_verdict(trained, _find_warnings(trained)).findings,
+            *(Finding(f"Shipped weights: {warning}", "warning") for warning in warnings),
+        )
+    )
 
 
 def _find_warnings(result: BenchResult) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,24 +41,20 @@ class _Outcomes:
     objects: tuple[DetectionOutcome, ...]
 
 
-def build_verdict(result: BenchResult, warnings: Sequence[str], *, weights: str) -> Verdict:
+def build_verdict(result: BenchResult, warnings: Sequence[str]) -> Verdict:
     """Return the findings on a detector at the threshold with the best F1.
 
     Args:
         warnings: Warnings about images and detections, which end the verdict.
-        weights: Name of the detector, for commands.
     """
     outcomes = _collect_outcomes(result)
     expansion = compare_box_sizes(result.captures, result.predictions)
     findings = (
         *_judge_objects(outcomes, len(result.captures.categories)),
-        *_judge_boxes(expansion, weights),
+        *_judge_boxes(expansion),
         *_judge_false_positives(outcomes, result),
-        *_judge_reliability(result.reliability, weights),
-        Finding(
-            f"The best F1 is reached with a minimum confidence of {result.threshold:.2f}.", "note",
-            f"sim2cam predict {weights} IMAGES --min-score {result.threshold:.2f}",
-        ),
+        *_judge_reliability(result.reliability),
+        *_recommend_threshold(result),
     )  # fmt: skip
     stated = None if expansion is None else expansion.warning
     others = (warning for warning in dict.fromkeys(warnings) if warning != stated)
@@ -80,8 +77,8 @@ def _judge_objects(outcomes: _Outcomes, category_count: int) -> Iterator[Finding
     found = kinds["true positive"] + kinds["confusion"]
     share = found / len(outcomes.objects)
     text = f"Finds {share:.0%} of the {len(outcomes.objects)} objects"
-    if kinds["missed"] or kinds["localisation"]:
-        text += f"; misses {kinds['missed']} and places the boxes of {kinds['localisation']} badly"
+    text += f"; misses {kinds['missed']}" if kinds["missed"] else ""
+    text += f"; places the boxes of {kinds['localisation']} badly" if kinds["localisation"] else ""
     yield Finding(f"{text}.", _grade(share))
     if category_count < 2 or not found:
         return
@@ -95,11 +92,11 @@ def _judge_objects(outcomes: _Outcomes, category_count: int) -> Iterator[Finding
     yield Finding(f"{text}.", _grade(share))
 
 
-def _judge_boxes(expansion: BoxExpansion | None, weights: str) -> Iterator[Finding]:
+def _judge_boxes(expansion: BoxExpansion | None) -> Iterator[Finding]:
     if expansion is None:
         return
     direction = "large" if expansion.excess > 0 else "small"
-    action = f"sim2cam tune {weights} LABELLED_IMAGES --out FOLDER" if expansion.is_useful else None
+    action = "sim2cam tune WEIGHTS LABELLED_IMAGES --out FOLDER" if expansion.is_useful else None
     yield Finding(
         f"Boxes are {abs(expansion.excess):.0%} too {direction}. With the labelled size, AP50 is "
         f"{expansion.ap50_after:.2f} instead of {expansion.ap50_before:.2f}.",
@@ -119,7 +116,7 @@ def _judge_false_positives(outcomes: _Outcomes, result: BenchResult) -> Iterator
             )  # fmt: skip
 
 
-def _judge_reliability(reliability: Reliability, weights: str) -> Iterator[Finding]:
+def _judge_reliability(reliability: Reliability) -> Iterator[Finding]:
     rate, limit = reliability.ood_rate, reliability.false_positive_rate
     if rate is not None and limit is not None:
         is_high = rate.ci95[0] > limit
@@ -130,10 +127,10 @@ def _judge_reliability(reliability: Reliability, weights: str) -> Iterator[Findi
             "sim2cam domain fit RECIPE IMAGES --out FOLDER" if is_high else None,
         )
     if reliability.calibration is not None:
-        yield from _judge_calibration(reliability.calibration, weights)
+        yield from _judge_calibration(reliability.calibration)
 
 
-def _judge_calibration(calibration: ConfidenceCalibration, weights: str) -> Iterator[Finding]:
+def _judge_calibration(calibration: ConfidenceCalibration) -> Iterator[Finding]:
     if calibration.ece.ci95[0] <= calibration.chance_ece:
         return
     total = sum(b.n_detections for b in calibration.bins)
@@ -141,8 +138,18 @@ def _judge_calibration(calibration: ConfidenceCalibration, weights: str) -> Iter
     yield Finding(
         f"Confidences are off by {calibration.ece.value:.2f} on average, and {abs(gap):.2f} too "
         f"{'high' if gap > 0 else 'low'} overall.",
-        "note", f"sim2cam tune {weights} LABELLED_IMAGES --out FOLDER",
+        "note", "sim2cam tune WEIGHTS LABELLED_IMAGES --out FOLDER",
     )  # fmt: skip
+
+
+def _recommend_threshold(result: BenchResult) -> Iterator[Finding]:
+    if result.ap_losses.ap50 > 0:
+        threshold = f"{math.floor(100 * result.threshold) / 100:.2f}"  # keep the last detection
+        yield Finding(
+            f"The best F1 is reached with a minimum confidence of {threshold}.",
+            "note",
+            f"sim2cam predict WEIGHTS IMAGES --min-score {threshold}",
+        )
 
 
 def _grade(share: float) -> Severity:

@@ -196,7 +196,7 @@ def _list_paths(tables: Mapping[str, TableReference]) -> Iterator[str]:
 
 _TOP = TableReference(
     "",
-    "Top of the file, above all tables.",
+    "Keys above all tables.",
     (
         KeyReference(
             "name",

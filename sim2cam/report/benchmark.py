@@ -25,7 +25,7 @@ from sim2cam.report.charts import (
     build_interval_chart,
     build_line_chart,
 )
-from sim2cam.report.gallery import OUTCOME_COLOURS, build_gallery
+from sim2cam.report.gallery import MIN_SCORE, OUTCOME_COLOURS, build_gallery
 from sim2cam.report.page import write_page
 from sim2cam.report.values import BenchReport, Curves, Series
 
@@ -138,7 +138,11 @@ def _plot_curves(curve: PrecisionRecall) -> tuple[Chart | None, Chart | None]:
     first, second = (
         build_line_chart(
             Curves(
-                title, y_label, (Series("all categories", tuple(x[rows]), tuple(y[rows])),), x_label
+                title,
+                y_label,
+                (Series("all categories", tuple(x[rows]), tuple(y[rows])),),
+                x_label,
+                shows_last=False,
             ),
             mark,
         )
@@ -170,20 +174,23 @@ def _plot_reliability(calibration: ConfidenceCalibration) -> Chart | None:
                 Series("perfect calibration", confidences, confidences),
             ),
             "confidence",
+            shows_last=False,
         )
     )
 
 
 def _plot_confidences(detections: ScoredDetections) -> Chart | None:
     """Plot histograms of the confidences of true and false positives; None without detections."""
-    if not len(detections.scores):
+    is_confident = detections.scores >= MIN_SCORE
+    if not is_confident.any():
         return None
     edges = np.linspace(0, max(1.0, detections.scores.max()), _HISTOGRAM_BINS + 1)
     is_correct = detections.is_true_positive
     counts = {
-        name: np.histogram(detections.scores[members], edges)[0].tolist()
+        name: np.histogram(detections.scores[members & is_confident], edges)[0].tolist()
         for name, members in (("true positives", is_correct), ("false positives", ~is_correct))
     }
     return build_binned_chart(
-        "Confidence of detections", edges.tolist(), counts, x_label="confidence", y_label="detections"
+        f"Confidence of detections from {MIN_SCORE:g}", edges.tolist(), counts,
+        x_label="confidence", y_label="detections",
     )  # fmt: skip

@@ -93,7 +93,7 @@ def summarize_calibration(fit: CameraFit, camera_file: Path) -> Verdict:
                 "note",
             ),
             Finding(
-                f"Noise and sharpness are known: {sensors} sensors reproduce the photos, and recipes sample them jointly.",
+                f"{sensors} simulated sensors reproduce noise and sharpness of the photos; recipes sample them jointly.",
                 "good",
             )
             if sensors

@@ -113,11 +113,11 @@ def build_edge_chart(fit: CameraFit) -> Chart | None:
     if not all(name in fit.sensor_samples for name in names):
         return None
     pairs = zip(*(fit.sensor_samples[name] for name in names), strict=True)
-    profiles: Floats = np.array([_simulate_edge(blur, sharpening) for blur, sharpening in pairs])
+    profiles = np.array([_simulate_edge(blur, sharpening) for blur, sharpening in pairs])
     positions = np.arange(-_EDGE_PX // 2, _EDGE_PX // 2) + 0.5
     return _plot_band(
         "Edge between dark and light", "distance from the edge, px", "level, over that of the edge",
-        positions, np.quantile(profiles, _SPREAD, axis=0),
+        positions, np.asarray(np.quantile(profiles, _SPREAD, axis=0), np.float64),
         f"median and 95 % of {len(profiles)} sensors that fit the photos",
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ _PLOT_HEIGHT = 180.0
 _INTERVAL_ROW_HEIGHT, _BAR_ROW_HEIGHT = 40.0, 24.0
 _BAR_LEFT, _BAR_RIGHT, _BAR_LABEL_WIDTH = 110.0, 78.0, 15
 _INTERVAL_LABEL_WIDTH = 24
-_MIN_CELL_PX, _HEAT_MAP_LABEL_WIDTH = 24.0, 10
+_MIN_CELL_PX, _HEAT_MAP_LABEL_WIDTH = 24.0, 12
 _MAX_CELL_OPACITY = 0.55  # so that text is legible
 _CHARACTER_PX = 7.0
 _EPSILON = 1e-6  # relative difference of values that count as equal
@@ -86,7 +86,7 @@ def _plot_lines(
     for index, (label, (*_, last)) in enumerate(series):
         colour = index % COLOUR_COUNT
         canvas.axes.plot(*series[index][1].T, color=COLOURS[colour], clip_on=False)
-        legend.append(LegendEntry(colour, label, f"{last[1]:.3g}"))
+        legend.append(LegendEntry(colour, label, f"{last[1]:.3g}" if curves.shows_last else ""))
     if mark is not None:
         canvas.axes.plot(mark.x, mark.y, "o", color=COLOURS[1], clip_on=False)
         legend.append(LegendEntry(1, mark.label))

@@ -22,6 +22,8 @@ _THRESHOLDS = {
 }
 """Largest shift of each statistic that counts as stable, in its unit."""
 
+MIN_P_VALUE = 0.001
+"""Smallest p-value that is shown as a number."""
 _SCENE_REMEDY = (
     "Compare with photos of the same scenes and light. If the change remains, calibrate again."
 )
@@ -131,7 +133,7 @@ def _build_row(shift: ParameterShift) -> DriftRow:
         change="" if shift.shift is None else f"{shift.shift:+.2g} {shift.unit}",
         interval="" if shift.ci95 is None else "{:+.2g} to {:+.2g}".format(*shift.ci95),
         threshold="significance only" if threshold is None else f"{threshold:.2g} {shift.unit}",
-        p_value="" if shift.p_value is None else f"{shift.p_value:.2g}",
+        p_value="" if shift.p_value is None else _format_p_value(shift.p_value),
         remedy=REMEDIES[shift.name] if shift.status == "drifted" else "",
     )
 
@@ -141,7 +143,12 @@ def _format_evidence(shift: ParameterShift) -> str:
     row = _build_row(shift)
     if not row.change:
         return shift.note
-    return f"{row.change} (95 % interval {row.interval}, p = {row.p_value})"
+    sign = "" if row.p_value.startswith("<") else "= "
+    return f"{row.change} (95 % interval {row.interval}, p {sign}{row.p_value})"
+
+
+def _format_p_value(p_value: float) -> str:
+    return f"{p_value:.2g}" if p_value >= MIN_P_VALUE else f"< {MIN_P_VALUE:g}"
 
 
 def _capitalize(text: str) -> str:

@@ -51,12 +51,17 @@ class Series:
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines of one chart; without series, the page shows "not run"."""
+    """Lines of one chart; without series, the page shows "not run".
+
+    Attributes:
+        shows_last: Whether the legend shows the last value of each line.
+    """
 
     title: str
     y_label: str
     series: tuple[Series, ...]
     x_label: str = "step"
+    shows_last: bool = True
 
 
 @dataclass(frozen=True)

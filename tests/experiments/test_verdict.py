@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
@@ -47,7 +48,7 @@ def judge(captures, detections, reliability=None):
     reliability = reliability or assess_detections(captures, predictions)
     result = BenchResult(captures, predictions, score, reliability)
     warnings = find_sanity_warnings(captures, predictions)
-    return build_verdict(result, warnings, weights="w.safetensors").findings
+    return build_verdict(result, warnings).findings
 
 
 def find(findings, words):
@@ -67,13 +68,13 @@ def test_a_perfect_detector_has_no_problem():
 def test_scaled_boxes(factor, words):
     captures = make_captures()
     detections = {
-        name: [replace(d, box_xyxy=tuple(expand_boxes([d.box_xyxy], (factor - 1) / 2)[0])) for d in found]
+        name: [replace(d, box_xyxy=tuple(expand_boxes(np.array([d.box_xyxy]), (factor - 1) / 2)[0])) for d in found]
         for name, found in detect(captures).items()
     }  # fmt: skip
     findings = judge(captures, detections)
     boxes = find(findings, f"Boxes are {words}.")
     assert (boxes.severity, boxes.action) == (
-        "problem", "sim2cam tune w.safetensors LABELLED_IMAGES --out FOLDER",
+        "problem", "sim2cam tune WEIGHTS LABELLED_IMAGES --out FOLDER",
     )  # fmt: skip
     assert not [f for f in findings if "sides of detected boxes" in f.text]  # stated once
 
@@ -99,7 +100,7 @@ def test_one_category_is_never_wrong():
 def test_dropped_boxes():
     captures = make_captures()
     detections = {name: found[:3] for name, found in detect(captures).items()}
-    missed = find(judge(captures, detections), "Finds 60% of the 50 objects; misses 20 and places")
+    missed = find(judge(captures, detections), "Finds 60% of the 50 objects; misses 20.")
     assert missed.severity == "problem"
 
 

@@ -148,7 +148,7 @@ def test_images_without_information_are_refused(weights, coco, changed, tmp_path
         ((weights, changed("told", _labelled_by_itself)), 1, "has pseudo-labels of a detector"),
         ((weights, coco, "--map", "1=one"), 2, "--map 1=one: "),
         (("dyce", coco), 2, "no file or shipped weights 'dyce'"),
-        ((weights, "--map", "1=1"), 2, "give labelled images after the weights."),
+        ((weights, "--map", "1=1"), 2, "the following arguments are required: CAPTURES."),
     ]
     for (detector, captures, *flags), code, message in cases:
         out = tmp_path / "out"

@@ -11,6 +11,16 @@ import pytest
 from sim2cam import images
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.files import write_bytes
+from sim2cam.metrics.ap_losses import ApLosses
+from sim2cam.metrics.bootstrap import Estimate
+from sim2cam.metrics.calibration import ConfidenceCalibration, ReliabilityBin, ScoredDetections
+from sim2cam.metrics.detection import Detection, DetectionMetrics
+from sim2cam.metrics.error_analysis import ERROR_KINDS, CategoryErrors
+from sim2cam.metrics.precision_recall import PrecisionRecall
+from sim2cam.metrics.resampling import ResamplingUnits
+from sim2cam.metrics.slices import Slice
+from sim2cam.metrics.verdict import Finding, Verdict
+from sim2cam.report.values import BenchReport, Example, Examples
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -94,5 +104,41 @@ def make_dataset(tmp_path):
 def label():
     def make(category="a", box=(10.0, 10.0, 30.0, 25.0), **facts):
         return ObjectLabel(category, box, (box[2] - box[0]) * (box[3] - box[1]), **facts)
+
+    return make
+
+
+@pytest.fixture
+def make_bench_report(label):
+    """Returns a function that makes the content of a bench page, with a text for every name."""
+
+    def make(text="t"):
+        estimate = Estimate(0.5, (0.4, 0.6))
+        rgb = np.full((30, 40, 3), 128, np.uint8)
+        missed = Example(text, rgb, (label(text),), (Detection(text, (0.0, 0.0, 5.0, 5.0), 0.9),))
+        curve = np.array([0.9, 0.4])
+        units = ResamplingUnits(np.arange(1), "images")
+        return BenchReport(
+            title=f"weights on {text}",
+            verdict=Verdict((Finding(f"Finds {text}.", "problem", f"sim2cam tune {text}"),)),
+            score=DetectionMetrics(
+                estimate, Estimate(0.842, (0.8, 0.88)), estimate, estimate, {text: estimate}, {text: estimate}, 50, 308,
+                "50 images",
+            ),
+            calibration=ConfidenceCalibration(
+                Estimate(0.041, (0.012, 0.067)), 0.03, (ReliabilityBin(0.5, 0.25, 8), ReliabilityBin(0.9, 0.75, 8))
+            ),
+            extra_metrics={f"AP of {text}": Estimate(0.123, (float("nan"), float("nan")))},
+            ap_losses=ApLosses(0.842, {kind: 0.011 * n for n, kind in enumerate(ERROR_KINDS)}),
+            category_errors=(CategoryErrors(text, 9, 4, {"b": 2, text: 1}, 1, 2, 5, 3, 7),),
+            confusions=np.array([[4, 1, 4], [3, 0, 0]]),
+            precision_recall=PrecisionRecall(curve, curve, curve[::-1], curve),
+            detections=ScoredDetections(
+                curve, np.array([True, False]), np.array([text, text]), np.zeros(2, np.int64), units
+            ),
+            sliced_ap50={"size, px": {"below 16": estimate, text: estimate}},
+            slices=(Slice("size", text, 9, estimate, 0.333, 0.111, 0.222),),
+            examples=Examples((), (missed,), 0.413),
+        )  # fmt: skip
 
     return make

@@ -142,7 +142,7 @@ def test_everything_is_escaped(show):
         "warnings": [bad],
         "equivalents": EQUIVALENTS | {"variants": [{"variant": bad, "summary": bad}]},
     }
-    assert not show(content, bad).all("script")
+    assert len(show(content, bad).all("script")) == 1  # the script of the page itself
 
 
 @pytest.mark.parametrize(

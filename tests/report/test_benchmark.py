@@ -6,67 +6,66 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.metrics.bootstrap import Estimate
-from sim2cam.metrics.calibration import ConfidenceCalibration, ReliabilityBin
-from sim2cam.metrics.detection import DetectionMetrics
-from sim2cam.metrics.error_analysis import CategoryErrors
-from sim2cam.metrics.slices import Slice
+from sim2cam.metrics.calibration import ReliabilityBin
+from sim2cam.metrics.precision_recall import PrecisionRecall
 from sim2cam.report.benchmark import write_bench_page
-from sim2cam.report.values import BenchReport, Example, Examples
 
 HOSTILE = "<script>alert(1)</script>"
 
 
-def report(label, text="t"):
-    found = Estimate(0.5, (0.4, 0.6))
-    rgb = np.full((30, 40, 3), 128, np.uint8)
-    missed = Example(text, rgb, (label(text),), ())
-    return BenchReport(
-        title=f"weights on {text}",
-        score=DetectionMetrics(
-            found, Estimate(0.842, (0.8, 0.88)), found, found, {text: found}, {text: found}, 50, 308, "50 images"
-        ),
-        calibration=ConfidenceCalibration(
-            Estimate(0.041, (0.012, 0.067)), 0.03, (ReliabilityBin(0.5, 0.25, 8), ReliabilityBin(0.9, 0.75, 8))
-        ),
-        extra_metrics={f"AP of {text}": Estimate(0.123, (float("nan"), float("nan")))},
-        category_errors=(CategoryErrors(text, 9, 4, {"b": 2, text: 1}, 1, 2, 5, 3),),
-        slices=(Slice("size", text, 9, found, 0.333, 0.111, 0.222),),
-        examples=Examples((), (missed,), 0.413),
-        notes=(text,),
-    )  # fmt: skip
-
-
-def test_the_page_shows_all_results(tmp_path, label, read_page):
-    path = write_bench_page(report(label), tmp_path / "new" / "found.html")
+def test_the_page_shows_all_results(tmp_path, make_bench_report, read_page):
+    path = write_bench_page(make_bench_report(), tmp_path / "new" / "found.html")
     assert path == tmp_path / "new" / "found.html"
     page = read_page(path)
     for text in (
         "weights on t", "50 images, 308 objects.", "AP50 0.842 0.800–0.880", "AP of t 0.123 –",
-        "over 50 images", "error 0.041 ( 0.012–0.067 ). With perfect calibration, noise alone gives up to 0.030",
-        "Reliability diagram", "precision",
-        "t 9 4 3 b (2), t (1) 1 2 5 3", "size t 9 0.500 0.400–0.600 0.333 0.111 0.222", "t: missed (1)",
-        "score of 0.413 or more, the threshold of the best F1",
+        "problem Finds t. Run: sim2cam tune t", "over 50 images",
+        "error 0.041 ( 0.012–0.067 ). With perfect calibration, noise alone gives up to 0.030",
+        "Reliability diagram", "0.900 0.750 8", "precision", "confusion 3 0.000 The box fits",
+        "missed 7 0.055 show 1", "t 9 4 3 1 2 5 3 7 b (2), t (1)", "size t 9 0.500 0.400–0.600 0.333 0.111 0.222",
+        "t: background (1), missed (1)", "confidence of 0.413 or more, the threshold of the best F1",
+        "Confusion matrix", "best F1 0.90, at confidence 0.90", "AP50 by size, px", "minimum confidence 0.41",
     ):  # fmt: skip
-        assert re.sub(r"\s", "", text) in re.sub(r"\s", "", page.text)
-    assert [address.split(",")[0] for address in page.addresses()] == ["data:image/jpeg;base64"]
-    assert "Fewest errors" not in page.text
+        assert re.sub(r"\s", "", text) in re.sub(r"\s", "", page.text), text
+    sources = [a["src"].split(",")[0] for a in page.all("img")]
+    assert sources == ["data:image/jpeg;base64"]
+    assert not [a for a in page.addresses() if not a.startswith("data:")]
 
 
-def test_what_was_not_measured_is_left_out(tmp_path, label, read_page):
-    bare = replace(report(label), calibration=None, slices=(), extra_metrics={}, notes=())
+def test_boxes_carry_what_filters_need(tmp_path, make_bench_report, read_page):
+    page = read_page(write_bench_page(make_bench_report(), tmp_path / "found.html"))
+    missed, detected = [g for g in page.all("g") if "data-kind" in g]
+    assert (missed["data-kind"], missed["data-covered-score"]) == ("missed", "")
+    assert (detected["data-kind"], detected["data-score"]) == ("background", "0.9")
+    assert detected["data-category"] == "t"
+    (policy,) = [a["content"] for a in page.all("meta") if "http-equiv" in a]
+    assert "script-src 'sha256-" in policy
+
+
+def test_what_was_not_measured_is_left_out(tmp_path, make_bench_report, read_page):
+    empty = np.zeros(0)
+    bare = replace(
+        make_bench_report(),
+        calibration=None,
+        slices=(),
+        sliced_ap50={},
+        extra_metrics={},
+        precision_recall=PrecisionRecall(empty, empty, empty, empty),
+        detections=replace(make_bench_report().detections, scores=empty),
+    )
     text = read_page(write_bench_page(bare, tmp_path / "found.html")).text
-    assert not re.search("Reliability|Recall by object attribute|AP of|None", text)
+    assert not re.search("Reliability|Recall by object attribute|AP of|AP50 by|None", text)
 
 
 @pytest.mark.parametrize("bins", [(), (ReliabilityBin(0.5, float("nan"), 0),)])
-def test_confidences_without_a_point_are_not_drawn(tmp_path, label, read_page, bins):
-    calibration = replace(report(label).calibration, bins=bins)
-    page = write_bench_page(replace(report(label), calibration=calibration), tmp_path / "f.html")
-    assert "weights on t" in read_page(page).text
+def test_confidences_without_a_point_are_not_drawn(tmp_path, make_bench_report, read_page, bins):
+    report = make_bench_report()
+    calibration = replace(report.calibration, bins=bins)
+    page = write_bench_page(replace(report, calibration=calibration), tmp_path / "f.html")
+    assert ("Reliability diagram" in read_page(page).text) == bool(bins)
 
 
-def test_everything_is_escaped(tmp_path, label, read_page):
-    page = read_page(write_bench_page(report(label, HOSTILE), tmp_path / "found.html"))
-    assert not page.all("script")
+def test_everything_is_escaped(tmp_path, make_bench_report, read_page):
+    page = read_page(write_bench_page(make_bench_report(HOSTILE), tmp_path / "found.html"))
+    assert len(page.all("script")) == 1  # the script of the page itself
     assert f"weights on {HOSTILE}" in page.text

@@ -14,6 +14,7 @@ from sim2cam.adapt.calibration.lens import FittedLens
 from sim2cam.metrics.verdict import Finding
 from sim2cam.report.calibration import summarize_calibration, write_calibration_page
 from sim2cam.report.camera_parameters import PARAMETER_GROUPS
+from tests.support.browser import HOSTILE_NAME, check_layout, requires_chromium
 
 HOSTILE = "<script>alert(1)</script>"
 LENS = FittedLens(
@@ -61,9 +62,7 @@ def test_the_verdict_says_how_sure_the_lens_is_and_what_is_missing(tmp_path):
         "The lens is known to 0.35 px (RMS reprojection error on held-out photos; fit: 0.31 px)."
     )
     assert "focal length 120.0 px ± 1.0 % (95 % interval)" in texts[1]
-    assert texts[2] == (
-        "7 of 9 parameters are estimated from 16 photos, 12 of them with a board."
-    )
+    assert texts[2] == ("7 of 9 parameters are estimated from 16 photos, 12 of them with a board.")
     assert f'camera = "{tmp_path}/my \\"camera\\".json"' in texts[4]
     assert "To estimate denoising: Take photos of a wall." in texts
     assert not any("contrast" in text for text in texts)  # no photo determines it
@@ -114,3 +113,15 @@ def test_charts_show_what_is_estimated(tmp_path, read_page, facts, titles):
 def test_every_parameter_has_a_title():
     named = {name for texts in PARAMETER_GROUPS.values() for name in texts}
     assert named == {*NUMERIC_LIMITS, *CATEGORICAL_VALUES}
+
+
+@requires_chromium
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_fits_the_screen(tmp_path, width):
+    fit = make_fit(
+        sensor_samples=SENSOR_SAMPLES,
+        skipped={HOSTILE_NAME: HOSTILE_NAME},
+        other_cameras={HOSTILE_NAME: 3},
+    )
+    file = tmp_path / "x<b>.json"
+    check_layout(write_calibration_page(fit, file, tmp_path / "c.html"), width)

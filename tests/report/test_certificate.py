@@ -20,6 +20,7 @@ from sim2cam.report.certificate import (
     write_certificate_page,
 )
 from sim2cam.report.certificate_measures import MEASURE_TEXTS
+from tests.support.browser import HOSTILE_NAME, check_layout, requires_chromium
 
 
 def make_certificate(name, *, failed=None, retained=3):
@@ -72,7 +73,9 @@ def test_the_verdict_counts_causes_and_says_what_to_do():
         "problem",
     )
     texts = [finding.text for finding in findings]
-    assert any("3 images were rejected: 2 for lost outlines of objects, 1 for seams" in t for t in texts)
+    assert any(
+        "3 images were rejected: 2 for lost outlines of objects, 1 for seams" in t for t in texts
+    )
     steps = [finding for finding in findings if finding.severity == "next"]
     assert steps[0].text == (
         "To avoid lost outlines of objects: Raise structure_weight, or lower local_bound."
@@ -101,3 +104,11 @@ def test_an_image_with_two_causes_is_shown_once(tmp_path, read_page, paths):
 
 def test_every_measure_has_a_description():
     assert tuple(MEASURE_TEXTS) == MEASURES
+
+
+@requires_chromium
+def test_the_page_fits_a_narrow_screen(tmp_path, paths):
+    images = [make_certificate(HOSTILE_NAME, failed=name) for name in MEASURES]
+    pairs = {HOSTILE_NAME: paths["000000"]}
+    page = write_certificate_page(make_dataset_certificate(*images), pairs, tmp_path / "p.html")
+    check_layout(page, 390)

@@ -130,15 +130,6 @@ def test_captures(make_dataset, label, inspect):
     assert "Rejected scenes" not in page.text
 
 
-def test_the_script_finds_every_element_it_names(make_dataset, label, inspect):
-    page = inspect(make_dataset([()]))
-    script = page.source.split("<script>")[1]
-    named = set(re.findall(r'byId\("([^"]+)"\)', script)) | set(
-        re.findall(r'readRange\("([^"]+)", "([^"]+)"\)', script)[0]
-    )
-    assert named <= {a["id"] for _, a in page.tags if "id" in a}
-
-
 def test_a_limit_shows_fewer_and_counts_all(make_dataset, label, inspect):
     page = inspect(rendered(make_dataset, label), limit=1)
     assert len(of_class(page, "figure", "sample")) == 1

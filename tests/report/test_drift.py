@@ -1,5 +1,6 @@
 """The page of a drift test."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from sim2cam.adapt.calibration.drift import DriftReport
 from sim2cam.adapt.calibration.parameter_changes import LENS_NAME, ParameterShift
 from sim2cam.metrics.verdict import Finding
 from sim2cam.report.drift import REMEDIES, summarize_drift, write_drift_page
+from tests.support.browser import HOSTILE_NAME, check_layout, requires_chromium
 
 HOSTILE = "<script>alert(1)</script>"
 LENS = ParameterShift(
@@ -42,11 +44,18 @@ def test_the_verdict_names_what_changed_and_what_to_do():
     assert step.action == "sim2cam calibrate 'new photos' --out camera.json --overwrite"
 
 
+@pytest.mark.parametrize(("p_value", "text"), [(0.0012, "p = 0.0012)"), (1e-9, "p < 0.001)")])
+def test_small_p_values_are_rounded_up(p_value, text):
+    assert text in summarize(replace(LENS, p_value=p_value))[1].text
+
+
 def test_another_camera_is_named():
     other = ParameterShift("camera", "camera and size", "drifted", note="A before, B now")
     headline, change, *_ = summarize(other, LENS)
     assert headline.text == "The camera changed: camera and size, lens."
-    assert change.text.startswith("Camera and size: A before, B now. These photos show another camera")
+    assert change.text.startswith(
+        "Camera and size: A before, B now. These photos show another camera"
+    )
 
 
 def test_without_drift_the_verdict_asks_for_missing_photos():
@@ -75,3 +84,10 @@ def test_the_page_shows_changes_with_their_thresholds(tmp_path, read_page):
 )
 def test_every_measure_has_a_remedy(name):
     assert REMEDIES[name].endswith((".", "sim2cam bench."))
+
+
+@requires_chromium
+def test_the_page_fits_a_narrow_screen(tmp_path):
+    report = make_report(LENS, NOISE, BLUR, skipped={HOSTILE_NAME: HOSTILE_NAME})
+    page = write_drift_page(report, Path(HOSTILE_NAME), Path(HOSTILE_NAME), tmp_path / "p.html")
+    check_layout(page, 390)

@@ -10,10 +10,8 @@ from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.report.overlay import (
     IGNORED_COLOUR,
     MIN_LONGER_SIDE_PX,
-    OUTCOME_COLOURS,
     draw_detections,
     draw_labels,
-    draw_matches,
     get_category_colour,
 )
 
@@ -24,44 +22,21 @@ def grey(height=320, width=480):
     return np.full((height, width, 3), 128, np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("kind", "detection"),
-    [
-        ("true positive", Detection("a", BOX, 0.9)),
-        ("confusion", Detection("b", BOX, 0.9)),
-        ("missed", Detection("a", BOX, 0.2)),
-    ],
-)
-def test_a_box_is_drawn_in_the_colour_of_its_outcome(label, kind, detection):
+def test_a_box_is_drawn_in_the_colour_of_its_category(label):
     given = grey()
-    drawn = draw_matches(given, [label("a", BOX)], [detection], 0.5)
+    drawn = draw_labels(given, [label("a", BOX)], ["a", "b"])
     assert drawn.shape == (640, 960, 3)
     assert (given == 128).all()
     inside = np.zeros(drawn.shape[:2], bool)
     inside[245:355, 205:395] = True
     assert (drawn[inside] == 128).all()
     for row, column in ((240, 200), (360, 400)):  # two corners, twice as far
-        assert tuple(drawn[row, column]) == OUTCOME_COLOURS[kind]
-    other = [c for k, c in OUTCOME_COLOURS.items() if k != kind]
-    assert not any((drawn == colour).all(axis=2).any() for colour in other)
-
-
-def test_a_background_error_is_drawn():
-    drawn = draw_matches(grey(), [], [Detection("a", BOX, 0.9)], 0.5)
-    assert tuple(drawn[240, 200]) == OUTCOME_COLOURS["background"]
-
-
-def test_a_missed_object_is_dashed(label):
-    def share(objects, detections):
-        side = draw_matches(grey(), objects, detections, 0.5)[240, 200:400]
-        return (side == 128).all(axis=1).mean()
-
-    assert share([label("a", BOX)], [Detection("a", BOX, 0.9)]) == 0
-    assert 0.1 < share([label("a", BOX)], []) < 0.6
+        assert tuple(drawn[row, column]) == get_category_colour(0)
+    assert not (drawn == get_category_colour(1)).all(axis=2).any()
 
 
 def test_a_large_image_keeps_its_size():
-    assert draw_matches(grey(100, MIN_LONGER_SIDE_PX + 40), [], [], 0.5).shape == (100, 1000, 3)
+    assert draw_labels(grey(100, MIN_LONGER_SIDE_PX + 40), [], []).shape == (100, 1000, 3)
 
 
 def test_what_is_drawn_into_a_large_image_is_still_seen_when_that_is_shown_small(label):

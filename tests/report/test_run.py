@@ -23,6 +23,7 @@ from sim2cam.report.values import (
     Series,
     StageRow,
 )
+from tests.support.browser import HOSTILE_NAME, check_layout, requires_chromium
 
 HOSTILE = "<script>alert(1)</script>"
 GREY = np.full((30, 40, 3), 128, np.uint8)
@@ -94,9 +95,7 @@ def test_confidences_that_were_not_measured(tmp_path, read_page):
 
 
 def test_a_run_of_which_nothing_ran(tmp_path, read_page):
-    nothing = RunReport(
-        "demo", Verdict(()), "stand-in", {}, (StageRow("generate", None),), ()
-    )
+    nothing = RunReport("demo", Verdict(()), "stand-in", {}, (StageRow("generate", None),), ())
     text = read_page(write_run_page(nothing, tmp_path / "report.html")).text
     for heading in ("Scores", "Side by side", "Detections", "Training", "generate"):
         assert re.search(rf"{heading}\s+not run", text)
@@ -121,14 +120,14 @@ def test_the_page_is_whole(tmp_path, label, read_page):
         assert head == "data:image/jpeg;base64"
         assert base64.b64decode(data)[:2] == b"\xff\xd8"
     assert all(img["alt"] for img in page.all("img"))
-    assert len(page.all("script")) == 1
+    assert len(page.all("script")) == 1  # the script of the page itself
     assert not page.all("link")
     assert "url(" not in page.source.split("</style>")[0]
 
 
 def test_everything_is_escaped(tmp_path, label, read_page):
     page = read_page(write_run_page(full("real", label, HOSTILE), tmp_path / "report.html"))
-    assert len(page.all("script")) == 1
+    assert len(page.all("script")) == 1  # the script of the page itself
     assert HOSTILE not in page.source
     assert page.text.count(HOSTILE) >= 8
 
@@ -149,3 +148,9 @@ def test_a_page_that_cannot_be_written(tmp_path, label):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"report\.html: cannot be written"):
         write_run_page(full("real", label), tmp_path / "file" / "report.html")
+
+
+@requires_chromium
+def test_the_page_fits_a_narrow_screen(tmp_path, label):
+    report = replace(full("real", label, HOSTILE_NAME), pages={HOSTILE_NAME: "a.html"})
+    check_layout(write_run_page(report, tmp_path / "report.html"), 390)

@@ -27,7 +27,9 @@ def test_the_page_opens_with_the_selected_weights(tmp_path, read_page, strips):
             strips=strips,
             captures=STRIP,
             curves=Curves("Training", "loss", (Series(HOSTILE, (0, 50), (1.0, 0.5)),)),
-            verdict=Verdict((Finding(HOSTILE, "warning"), Finding("Apply it.", "next", "sim2cam x"))),
+            verdict=Verdict(
+                (Finding(HOSTILE, "warning"), Finding("Apply it.", "next", "sim2cam x"))
+            ),
         )
     )
     assert [img["alt"] for img in page.all("img")] == ["renders", "step 50", "target images"]

@@ -73,7 +73,7 @@ function enlarge(sample) {
   const details = sample.querySelector("template");
   byId("large-name").textContent = sample.dataset.name;
   dialog.querySelector(".image").replaceChildren(frame);
-  dialog.querySelector(".objects").replaceChildren(details ? details.content.cloneNode(true) : "");
+  dialog.querySelector(".objects").replaceChildren(...(details ? [details.content.cloneNode(true)] : []));
   if (!dialog.open) dialog.showModal();
 }
 
