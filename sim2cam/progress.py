@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Called with the numbers of finished and of all units, such as images or steps."""
+"""Called with the numbers of finished and of all units, such as images or steps; 0 if unknown."""
 
 Stages = Callable[[str], Progress]
 """Starts the stage of a name and returns its callback."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -24,7 +25,7 @@ from sim2cam.commands.options import (
     check_numbers,
     check_output_folder,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 
@@ -122,7 +123,8 @@ class PredictResult(Result):
         options: Options of the command.
         detector: Detector.
         shapes: Meshes for contour-based pose refinement, by category.
-        image_count, ood_count, without_lens_count: Predicted, out-of-distribution and lens-less images so far.
+        image_count, ood_count, without_lens_count, enlarged_count: Numbers of images so far: predicted,
+            out-of-distribution, without a lens, and enlarged for drawing.
         unreadable: Errors of skipped images so far.
     """
 
@@ -132,6 +134,7 @@ class PredictResult(Result):
     image_count: int = 0
     ood_count: int = 0
     without_lens_count: int = 0
+    enlarged_count: int = 0
     unreadable: list[InputError] = field(default_factory=list)
     _sides_px: deque[float] = field(  # limited, because camera streams are endless
         default_factory=lambda: deque(maxlen=_MAX_RECENT_DETECTIONS)
@@ -163,6 +166,7 @@ class PredictResult(Result):
             ]
             if options.out is not None:
                 overlay = draw_detections(rgb, detections, card.categories)
+                self.enlarged_count += overlay.shape != rgb.shape
                 suffix = "" if name.lower().endswith(".jpg") else ".jpg"
                 path = options.out / f"{name}{suffix}"
                 write_bytes(path, images.encode_jpeg(overlay, _JPEG_QUALITY))
@@ -174,16 +178,46 @@ class PredictResult(Result):
     def iterate_output(self, *, as_json: bool) -> Iterator[str]:
         """Yield one line per image, with ``--json`` or without."""
         del as_json
-        return map(json.dumps, self)
+        if sys.stdout.isatty():  # the lines themselves show the progress
+            yield from map(json.dumps, self)
+            return
+        with self.options.output.make_console().show_progress("predicting") as stages:
+            progress = stages("predicting")
+            for record in self:
+                yield json.dumps(record)
+                progress(self.image_count, 0)
+
+    @property
+    def next_step(self) -> str:
+        """Command that draws or scores the detections."""
+        if self.options.out is None:
+            source = self.options.source
+            return format_command("predict", self.options.weights, source, "--out", "drawn")
+        return format_command("bench", self.options.weights, "--captures", "LABELLED")
 
     def summary(self) -> str:
         """Return the numbers of images, and warnings."""
         from sim2cam.models.reliability.object_sizes import compare_sizes
+        from sim2cam.report.overlay import MIN_LONGER_SIDE_PX
 
         out, card = self.options.out, self.detector.card
         ood = "not measured" if card.ood_threshold is None else self.ood_count
         drawn = "" if out is None else f", drawn in {out}"
         lines = [f"{self.image_count} images{drawn}; out-of-distribution: {ood}"]
+        if self.enlarged_count:
+            lines.append(
+                f"{self.enlarged_count} drawn images are enlarged to {MIN_LONGER_SIDE_PX} px; the printed "
+                "boxes are in pixels of the original images."
+            )
+        if self.ood_count:
+            lines.append(
+                "Out-of-distribution images are unlike the training data; their detections may be "
+                + (
+                    "worthless and are not printed."
+                    if self.options.abstain
+                    else "worthless. Add --abstain to omit them."
+                )
+            )
         if self.without_lens_count:
             lines.append(
                 f"{self.without_lens_count} images have no poses, because their lens is unknown. Give it "

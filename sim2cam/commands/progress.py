@@ -16,7 +16,7 @@ from sim2cam.progress import Progress, Stages, ignore_progress
 if TYPE_CHECKING:
     from rich import progress as rich_progress
 
-_FIRST_LINE_S = 5.0
+_FIRST_LINE_S = 10.0
 _LINE_INTERVAL_S = 30.0
 
 
@@ -61,11 +61,12 @@ class _Stage:
         self.done, self.total = done, total
 
     def format_line(self) -> str:
-        if self.first is None or not self.total:
+        if self.first is None:
             return f"{self.title}: {time.monotonic() - self.start_s:.0f} s"
         seconds = time.monotonic() - self.start_s
         rate = (self.done - self.first) / seconds if seconds else 0.0
-        line = f"{self.title}: {self.done} of {self.total}"
+        total = f" of {self.total}" if self.total else ""
+        line = f"{self.title}: {self.done}{total}"
         if not rate:
             return line
         left = f", {_format_seconds((self.total - self.done) / rate)} left"
@@ -108,7 +109,7 @@ class _BarStages:
         task = self._bars.add_task(title, total=None)
 
         def update(done: int, total: int) -> None:
-            self._bars.update(task, completed=done, total=total)
+            self._bars.update(task, completed=done, total=total or None)
 
         return update
 

@@ -206,6 +206,11 @@ def get_factor_name(name: str) -> str:
     return "/".join(part for part in name.split("/") if not part.isdecimal())
 
 
+def generalize_reason(reason: str) -> str:
+    """Return the cause of a rejection: its reason with numbers replaced by N."""
+    return _NUMBER.sub("N", reason)
+
+
 class _SceneStatistics:
     """Statistics accumulated over scene records."""
 
@@ -217,7 +222,7 @@ class _SceneStatistics:
 
     def add_scenes(self, scenes: Iterable[SceneSummary], licences: Mapping[str, str]) -> None:
         for scene in scenes:
-            self.rejections.update(_NUMBER.sub("N", reason) for reason in scene.rejections)
+            self.rejections.update(map(generalize_reason, scene.rejections))
             for name, value in scene.sampled_values.items():
                 if isinstance(value, (int, float)) and not isinstance(value, bool):
                     self.sampled_values.setdefault(get_factor_name(name), array("d")).append(value)

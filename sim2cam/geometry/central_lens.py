@@ -58,7 +58,7 @@ class CentralLens(ABC):
             x, y, z = points_m[outside[0]]
             raise LensError(
                 f"point ({x:.4g}, {y:.4g}, {z:.4g}) is {_compute_off_axis_deg(x, y, z):.1f} degrees off "
-                f"the axis of {self}: {self.describe_domain()}. Remove points outside the field of view."
+                f"the axis of the lens: {self.describe_domain()}. Remove points outside the field of view."
             )
         return self._project(points_m)
 
@@ -75,7 +75,7 @@ class CentralLens(ABC):
         if len(outside):
             x, y = pixels[outside[0]]
             raise LensError(
-                f"pixel ({x:.1f}, {y:.1f}) is outside the domain of {self}: {self.describe_domain()}. Use "
+                f"pixel ({x:.1f}, {y:.1f}) is outside the domain of the lens: {self.describe_domain()}. Use "
                 "a smaller image or a lens with less distortion."
             )
         return rays

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.data.card import generalize_reason
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError
@@ -164,7 +164,7 @@ def read_rejection_stats(root: Path) -> RejectionStats | None:
     if not scenes:
         return None
     reasons = Counter(
-        re.sub(r"\d+(\.\d+)?", "…", reason) for rejected in scenes.values() for reason in rejected
+        generalize_reason(reason) for rejected in scenes.values() for reason in rejected
     )
     return RejectionStats(len(scenes), sum(reasons.values()), dict(reasons.most_common()))
 
