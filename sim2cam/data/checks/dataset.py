@@ -112,9 +112,9 @@ def check_dataset(root: Path) -> CheckReport:
     leftovers = [*root.glob(f"*{TEMPORARY_SUFFIX}"), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]
     small_objects = describe_small_objects(areas_px)
     warnings = (
-        *([small_objects] if small_objects else ()),
         *(f"{path} is left over from a killed run" for path in sorted(leftovers)),
         *(f"quarantined: {scene.reason}" for scene in quarantined),
+        *([small_objects] if small_objects else ()),
     )
     return CheckReport(len(raw_samples), objects, tuple(problems), warnings)
 
