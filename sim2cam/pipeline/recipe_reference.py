@@ -296,9 +296,9 @@ def _describe_values(parameter: Parameter) -> str:
         return f"name of {_SOURCES[parameter.source]}"
     if parameter.type in ("text", "boolean"):
         return "text" if parameter.type == "text" else "true, false"
-    kind = "whole " if parameter.type == "integer" else ""
+    kind = "whole, " if parameter.type == "integer" else ""
     if math.isinf(parameter.low):
-        return f"{kind}number"
+        return "whole number" if kind else "number"
     high = " or more" if parameter.high in (math.inf, 2**63 - 1) else f" to {parameter.high:.6g}"
     return f"{kind}{parameter.low:g}{high}"
 
