@@ -5,6 +5,7 @@ Bolya et al. 2020, "TIDE: A General Toolbox for Identifying Object Detection Err
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,13 +45,12 @@ class ErrorOracle:
     """Outcomes of all detections, with AP50 if errors of given kinds were fixed."""
 
     def __init__(self, dataset: LabelledDataset, predictions: Predictions) -> None:
-        self._categories = dataset.categories
-        self._objects = [
+        self._object_counts = Counter(
             label.category
             for sample in dataset.samples
             for label in sample.objects or ()
             if not is_ignored(label)
-        ]
+        )
         self._images: list[Sequence[DetectionOutcome]] = []
         for sample in dataset.samples:
             detections = _limit_detections(predictions[sample.name])
@@ -65,29 +65,20 @@ class ErrorOracle:
         detection matches the object better; other false positives are removed. Missed objects are not
         counted, as no score can be known for their detection.
         """
-        detections: list[tuple[str | None, float, bool]] = []
-        objects = {name: self._objects.count(name) for name in self._categories}
+        detections: dict[str | None, list[tuple[float, bool]]] = defaultdict(list)
+        object_counts = self._object_counts.copy()
         for outcomes in self._images:
             taken = {o.object_index for o in outcomes if o.kind == "true positive"}
-            for outcome in outcomes:
-                if outcome.kind == "missed":
-                    objects[str(outcome.true_category)] -= "missed" in fixed
-                elif outcome.kind not in fixed:
-                    is_correct = outcome.kind == "true positive"
-                    detections.append(
-                        (outcome.predicted_category, outcome.score or 0.0, is_correct)
-                    )
-                elif (
-                    outcome.kind in ("confusion", "localisation")
-                    and outcome.object_index not in taken
-                ):
-                    taken.add(outcome.object_index)
-                    detections.append((outcome.true_category, outcome.score or 0.0, True))
-        values = [
-            _compute_ap50([(s, c) for name, s, c in detections if name == category], objects[category])
-            for category in self._categories
-            if category in self._objects
-        ]  # fmt: skip
+            for o in outcomes:
+                score = o.score or 0.0
+                if o.kind == "missed":
+                    object_counts[str(o.true_category)] -= "missed" in fixed
+                elif o.kind not in fixed:
+                    detections[o.predicted_category].append((score, o.kind == "true positive"))
+                elif o.kind in ("confusion", "localisation") and o.object_index not in taken:
+                    taken.add(o.object_index)
+                    detections[o.true_category].append((score, True))
+        values = [_compute_ap50(detections[name], n) for name, n in object_counts.items()]
         return float(np.mean(values))
 
 

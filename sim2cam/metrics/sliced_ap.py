@@ -25,6 +25,9 @@ from sim2cam.metrics.resampling import group_images
 from sim2cam.metrics.slices import SIZE_EDGES_PX, VISIBILITY_EDGES
 
 Range = tuple[float, float]
+_NO_MATCHES = match_boxes(
+    np.zeros((0, 4)), np.zeros(0), np.zeros((0, 4)), np.zeros(0, np.bool_), np.zeros(0, np.bool_)
+)
 
 
 def compute_sliced_ap50(
@@ -77,6 +80,8 @@ def _match_range(
     detections = [d for d in predictions[sample.name] if d.category == category]
     detections.sort(key=lambda d: -d.score)
     labels = [o for o in sample.objects or () if o.category == category]
+    if not detections and not labels:
+        return _NO_MATCHES
     is_outside = [not _is_within(measure(o), limits) for o in labels]
     ignored = [is_ignored(o) or out for o, out in zip(labels, is_outside, strict=True)]
     matches = match_boxes(
