@@ -1,13 +1,14 @@
-"""Contact sheets of 16 samples of each shipped recipe, and the page of the documentation that shows them.
+"""Contact sheets of nine samples of each shipped recipe, and the page of the documentation that shows them.
 
     python docs/gallery.py [RECIPE ...]
 
-Writes ``docs/gallery/RECIPE.jpg`` for these or all recipes. Sheets that are identical to another one are
+Writes ``docs/gallery/RECIPE.webp`` for these or all recipes. Sheets that are identical to another one are
 omitted.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
@@ -15,17 +16,20 @@ import tempfile
 import textwrap
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
 from sim2cam.files import write_bytes
-from sim2cam.images import encode_jpeg
 from sim2cam.pipeline.generation import render_preview
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
 from sim2cam.report.sheet import build_sample_sheet
 
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
-RENDER_PX, TILE_PX = 320, 200
-MAX_BYTES = 44_000
-QUALITIES = range(88, 10, -6)
+COUNT, RENDER_PX, TILE_PX = 9, 320, 280
+MAX_BYTES = 42_000
+QUALITIES = range(80, 10, -5)
 HEAD = """# Gallery
 
 Samples of each shipped recipe with seed 0, small, with their boxes and categories.
@@ -36,9 +40,9 @@ Samples of each shipped recipe with seed 0, small, with their boxes and categori
 def main(names: list[str]) -> None:
     """Write the contact sheets of these recipes."""
     for name in names or sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml")):
-        sheet, file = make_sheet(name), FOLDER / f"{name}.jpg"
+        sheet, file = make_sheet(name), FOLDER / f"{name}.webp"
         file.unlink(missing_ok=True)
-        duplicates = [other for other in FOLDER.glob("*.jpg") if other.read_bytes() == sheet]
+        duplicates = [other for other in FOLDER.glob("*.webp") if other.read_bytes() == sheet]
         if not duplicates:
             write_bytes(file, sheet)
         print(f"{name}: {min(duplicates, default=file)}", flush=True)
@@ -47,7 +51,7 @@ def main(names: list[str]) -> None:
 def build_page() -> str:
     """Return the page of all recipes that have a contact sheet, with their files, as Markdown."""
     parts = [HEAD]
-    for image in sorted(FOLDER.glob("*.jpg")):
+    for image in sorted(FOLDER.glob("*.webp")):
         name, recipe = image.stem, RECIPES_FOLDER / f"{image.stem}.toml"
         indented = textwrap.indent(recipe.read_text(encoding="utf-8"), "    ")
         parts.append(
@@ -59,14 +63,20 @@ def build_page() -> str:
 
 
 def make_sheet(name: str) -> bytes:
-    """Return the contact sheet of a recipe as JPEG with the highest quality within the size limit."""
+    """Return the contact sheet of a recipe as WebP with the highest quality within the size limit."""
     with tempfile.TemporaryDirectory() as folder:
         samples = render_preview(
             load_recipe(name), Path(folder, name), seed=SEED, size_px=RENDER_PX, max_cpu_s=math.inf
         )
-        sheet = build_sample_sheet(samples, tile_px=TILE_PX)
-    encodings = (encode_jpeg(sheet, quality) for quality in QUALITIES)
+        sheet = build_sample_sheet(samples.take(COUNT), tile_px=TILE_PX)
+    encodings = (_encode_webp(sheet, quality) for quality in QUALITIES)
     return next(data for data in encodings if len(data) <= MAX_BYTES)
+
+
+def _encode_webp(rgb: NDArray[np.uint8], quality: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(rgb).save(buffer, "WEBP", quality=quality, method=6)
+    return buffer.getvalue()
 
 
 def _read_description(recipe: Path) -> str:
