@@ -179,7 +179,8 @@ def test_a_flag_that_another_command_renamed_keeps_its_meaning(tmp_path, capsys)
 USAGE = [
     # (arguments, end of the message), all with exit code 2
     (["render", "dcie", "--out", "x", "--count", "1"], "Did you mean 'dice'?"),
-    (["render", "dice", "--out", "x", "--count", "0"], "--count must be 1 or more, not 0"),
+    (["render", "dice", "--out", "x", "--count", "0"], "--count must be 1 to 16000000, not 0"),
+    (["render", "dice", "--out", "x", "--count", "9" * 30], "--count must be 1 to 16000000, not 9"),
     (["render", "dice", "--out", "x", "--count", "1", "--seed=-1"], "--seed must be 0 or more, not -1"),
     (["render", "dice", "--out", "x", "--count", "1", "--size", "big"], "give WIDTHxHEIGHT"),
     (["render", "dice", "--out", "x", "--count", "1", "--channels", "rbg"], "unknown channel"),

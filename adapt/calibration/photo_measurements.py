@@ -162,6 +162,8 @@ def open_photo_files(files: Iterable[Path], path: Path) -> tuple[list[PhotoFile]
             excluded[name] = str(error.args[1])
     if not photos:
         reason = next(iter(excluded.values()), "contains no photos. Check the path.")
+        if len(excluded) == 1 and path.is_dir():
+            raise InputError(path / next(iter(excluded)), reason)
         prefix = f"none of {len(excluded)} files is usable: " if len(excluded) > 1 else ""
         raise InputError(path, f"{prefix}{reason}")
     return photos, excluded

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MAX_COUNT = 16_000_000  # shards have six digits
+
 
 @dataclass(frozen=True)
 class Render:
@@ -131,8 +133,8 @@ class Render:
         """Return --count; raise UsageError if it, or --out where images are kept, is missing."""
         if self.count is None or (self.out is None and not self.dry_run):
             raise UsageError("give --out and --count, or --preview.")
-        if self.count < 1:
-            raise UsageError(f"--count must be 1 or more, not {self.count}")
+        if not 1 <= self.count <= _MAX_COUNT:
+            raise UsageError(f"--count must be 1 to {_MAX_COUNT}, not {self.count}")
         return self.count
 
     def _simulate(

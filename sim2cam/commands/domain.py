@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sim2cam.report.values import Curves, Rgb
 
 _IMAGE_COUNT = 6
+_MAX_COUNT = 100_000
 _FIT_FILES = ("study.log*", "*-fitted.toml", "fit.json", "fit.html")
 
 
@@ -61,8 +62,8 @@ class DomainShow:
 
     def run(self) -> PageResult:
         """Write the page."""
-        if self.count < 1:
-            raise UsageError(f"--count must be 1 or more, not {self.count}")
+        if not 1 <= self.count <= _MAX_COUNT:
+            raise UsageError(f"--count must be 1 to {_MAX_COUNT}, not {self.count}")
         check_numbers(seed=self.seed)
         check_inputs(recipe=self.recipe)
 

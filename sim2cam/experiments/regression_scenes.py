@@ -150,7 +150,7 @@ def run_cases(folder: Path, *, renew: bool = False) -> Iterator[CaseResult | Bro
     """
     paths = sorted(folder.glob("*.json"))
     if not paths:
-        raise InputError(folder, "has no case. Add one with sim2cam scenes add.")
+        raise InputError(folder, "has no regression scenes. Add one with sim2cam scenes add.")
     for path in paths:
         try:
             case = read_case(path)
