@@ -63,3 +63,11 @@ def test_intervals_stay_on_one_line(hooks):
     assert hooks.on_page_content("0.4 (0.402–0.492), x") == (
         '0.4 <span class="interval">(0.402–0.492)</span>, x'
     )
+
+
+def test_every_tutorial_has_one_title(hooks):
+    for path in sorted(hooks.NOTEBOOKS.glob("*.ipynb")):
+        lines = hooks._convert_notebook(path)[f"{path.stem}.md"].splitlines()
+        titles = [line for line in lines if line.startswith("# ")]
+        assert lines[0].startswith("# "), path.name
+        assert not lines[0].startswith("# #"), f"{path.name}: {titles[0]}"
