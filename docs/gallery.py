@@ -22,9 +22,9 @@ from sim2cam.report.sheet import build_sample_sheet
 
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
-RENDER_PX, TILE_PX = 400, 280
+TILE_PX = 240
 MAX_BYTES = 72_000
-QUALITIES = range(88, 20, -6)
+QUALITIES = range(88, 8, -6)
 PAGE = """# What the shipped recipes make
 
 The first 16 samples of each with seed 0, small, with their boxes and categories: what `sim2cam render
@@ -60,7 +60,7 @@ def make_sheet(name: str) -> bytes:
     """Return the contact sheet of a recipe as JPEG with the highest quality within the size limit."""
     with tempfile.TemporaryDirectory() as folder:
         samples = render_preview(
-            load_recipe(name), Path(folder, name), seed=SEED, size_px=RENDER_PX, max_cpu_s=math.inf
+            load_recipe(name), Path(folder, name), seed=SEED, max_cpu_s=math.inf
         )
         sheet = build_sample_sheet(samples, tile_px=TILE_PX)
     encodings = (encode_jpeg(sheet, quality) for quality in QUALITIES)
