@@ -27,7 +27,7 @@ from sim2cam.report.sheet import build_sample_sheet
 
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
-COUNT, RENDER_PX, TILE_PX = 9, 320, 280
+COUNT, TILE_PX = 9, 240
 MAX_BYTES = 42_000
 QUALITIES = range(80, 10, -5)
 HEAD = """# Gallery
@@ -66,7 +66,7 @@ def make_sheet(name: str) -> bytes:
     """Return the contact sheet of a recipe as WebP with the highest quality within the size limit."""
     with tempfile.TemporaryDirectory() as folder:
         samples = render_preview(
-            load_recipe(name), Path(folder, name), seed=SEED, size_px=RENDER_PX, max_cpu_s=math.inf
+            load_recipe(name), Path(folder, name), seed=SEED, max_cpu_s=math.inf
         )
         sheet = build_sample_sheet(samples.take(COUNT), tile_px=TILE_PX)
     encodings = (_encode_webp(sheet, quality) for quality in QUALITIES)

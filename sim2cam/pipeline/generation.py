@@ -53,9 +53,7 @@ from sim2cam.seeds import derive_rng
 Floats = NDArray[np.float64]
 
 _TRIAL_SAMPLES = 4
-PREVIEW_PX = 240
-"""Longer side of the images of a preview."""
-
+_PREVIEW_PX = 240
 PREVIEW_CPU_S = 6.0
 """CPU time after which a preview starts no further scene."""
 
@@ -210,7 +208,6 @@ def render_preview(
     *,
     seed: int,
     change: Intervention = NO_INTERVENTION,
-    size_px: int = PREVIEW_PX,
     max_cpu_s: float = PREVIEW_CPU_S,
 ) -> Dataset:
     """Render at most a shard of small stills: the first camera of the first scenes of ``generate``.
@@ -218,7 +215,6 @@ def render_preview(
     Requirements are checked at full size. The only channel is keypoints, if the recipe has them.
 
     Args:
-        size_px: longer side of the images; smaller images of a recipe keep their size.
         max_cpu_s: CPU time after which no further scene is started.
 
     Raises:
@@ -226,7 +222,7 @@ def render_preview(
         UsageError: if the change does not fit the recipe.
     """
     render = recipe.render
-    scale = min(1.0, size_px / max(render.width, render.height))
+    scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
     small = replace(
         render,
         width=max(_MIN_PX, round(render.width * scale)),
