@@ -20,10 +20,11 @@ from sim2cam.commands.assets import Assets, New
 from sim2cam.commands.bench import Bench
 from sim2cam.commands.calibrate import Calibrate, Drift
 from sim2cam.commands.compare import Compare
-from sim2cam.commands.console import escape_controls, escape_unencodable, write
+from sim2cam.commands.console import escape_unencodable
 from sim2cam.commands.data import Check, Inspect, Render
 from sim2cam.commands.demo import Demo
 from sim2cam.commands.domain import DomainFit, DomainShow
+from sim2cam.commands.escape import escape_controls, write
 from sim2cam.commands.export import Catalog, Export
 from sim2cam.commands.fetch import Fetch
 from sim2cam.commands.options import FolderOptions

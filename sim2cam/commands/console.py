@@ -7,26 +7,12 @@ characters.
 from __future__ import annotations
 
 import io
-import re
 import sys
 from contextlib import AbstractContextManager
-from typing import TextIO
 
+from sim2cam.commands.escape import write
 from sim2cam.commands.progress import show_progress
 from sim2cam.progress import Stages
-
-_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""Control characters except tab and line feed, line separators, and bidirectional controls."""
-
-
-def escape_controls(text: str) -> str:
-    r"""Escape control characters as ``\x1b``, except tabs and line feeds."""
-    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def write(stream: TextIO, text: str) -> None:
-    """Write text to a stream with control characters escaped."""
-    stream.write(escape_controls(text))
 
 
 def escape_unencodable() -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sim2cam.commands.escape import escape_controls, write
 from sim2cam.progress import Progress, Stages, ignore_progress
 
 if TYPE_CHECKING:
@@ -86,8 +87,6 @@ class _LineStages:
 
     def print_lines(self, stop: threading.Event) -> None:
         """Print a line after a few seconds and then every 30 seconds, until ``stop`` is set."""
-        from sim2cam.commands.console import write
-
         interval_s = _FIRST_LINE_S
         while not stop.wait(interval_s):
             interval_s = _LINE_INTERVAL_S
@@ -103,8 +102,6 @@ class _BarStages:
         self._names, self._bars = names, bars
 
     def __call__(self, name: str) -> Progress:
-        from sim2cam.commands.console import escape_controls
-
         title = escape_controls(_format_title(self._names, name))
         task = self._bars.add_task(title, total=None)
 

@@ -8,7 +8,8 @@ import warnings
 import pytest
 
 from sim2cam.cli import main
-from sim2cam.commands.console import Console, escape_controls
+from sim2cam.commands.console import Console
+from sim2cam.commands.escape import escape_controls
 from sim2cam.errors import RepairWarning
 
 HOSTILE = "a\x1b]0;owned\x07\x1b[2J\rb\x9b1m\u202e"

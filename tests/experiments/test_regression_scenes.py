@@ -345,7 +345,9 @@ def test_broken_case_is_reported_and_others_run(case, spoil, message):
 
 
 def test_folder_without_cases_is_refused(tmp_path):
-    with pytest.raises(Sim2CamError, match=r"has no regression scenes. Add one with sim2cam scenes add\."):
+    with pytest.raises(
+        Sim2CamError, match=r"has no regression scenes. Add one with sim2cam scenes add\."
+    ):
         list(run_cases(tmp_path))
 
 

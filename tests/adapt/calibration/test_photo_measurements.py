@@ -203,7 +203,7 @@ def test_a_folder_of_nothing_else_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError) as error:
         list_photo_files(tmp_path)
-    assert str(error.value) == f"{tmp_path}: {reason}"
+    assert str(error.value) == f"{tmp_path / name}: {reason}"
 
 
 def test_nothing_there_is_refused(tmp_path):
