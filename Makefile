@@ -28,7 +28,7 @@ demo: $(READY)
 	@$(BIN)/sim2cam demo --out runs/demo --overwrite $(if $(CAPTURES),--captures "$(CAPTURES)")
 
 test: $(READY_DEV)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile $(ARGS)
 
 test-slow: $(READY_DEV)
 	@$(BIN)/python -m pytest -m slow $(ARGS)

@@ -23,8 +23,8 @@ PARAMETERS = "parameters"
 """Tag of the cell with the sizes of a notebook."""
 
 _PNG, _JPEG = "image/png", "image/jpeg"
-_QUALITIES = range(80, 25, -5)
-_MAX_BYTES = 36_000
+_QUALITIES = range(80, 15, -5)
+_MAX_BYTES = 22_000
 _PALETTE_COLORS = 64
 _MAX_PALETTE_ERROR = 0.5  # levels, mean
 
