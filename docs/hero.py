@@ -35,7 +35,7 @@ CAPTIONS = (
     "Translated toward the photos",
     "Detections on a real photo",
 )
-QUALITY = 80
+QUALITY = 70
 
 
 def main(work: Path) -> None:
