@@ -24,7 +24,7 @@ def test_overview_has_a_line_per_table(capsys):
     ("path", "lines"),
     [
         ("light/warmth", ["domain.light", "  warmth: -1 to 1; required"]),
-        ("train", ["train", "  steps: whole 1 or more; default: 3000"]),
+        ("train", ["train", "  steps: whole, 1 or more; default: 3000"]),
         ("sensor.blur_px", ["domain.sensor", "  blur_px: 0 to 50; px; required"]),
     ],
 )

@@ -43,13 +43,10 @@ def test_images_show_the_set_value(factors):
 
 
 def test_blind_corner_has_no_image():
-    domain = RECIPE.domain.replace_factors({"lens/k1": Uniform(-8.0, 0.0)})
-    recipe = replace(RECIPE, domain=domain)
-    (k1,) = [
-        one
-        for one in sample_factor_histograms(recipe.domain, 0, count=1, views=1)
-        if one.factor == "k1"
-    ]
-    folded, plain = render_factor_extremes(replace(recipe, domain=RECIPE.domain), 0, [k1])
-    assert folded is None
-    assert plain.value == 0.0
+    fisheye = load_recipe("dice-fisheye")
+    domain = fisheye.domain.replace_factors({**FEW, "view/fov_rad": Uniform(1.0, 2.9)})
+    tall = replace(fisheye, domain=domain, render=replace(fisheye.render, width=200, height=600))
+    factors = sample_factor_histograms(domain, 0, count=1, views=1)
+    plain, blind = render_factor_extremes(tall, 0, [f for f in factors if f.factor == "fov_rad"])
+    assert plain.value == 1.0
+    assert blind is None

@@ -129,7 +129,7 @@ def test_a_lens_that_folds_back_in_the_image_is_reported(make):
     folding = replace(of, lens=replace(of.lens, k1=-0.3))
     assert find_unprojectable_corner(make.scene(cameras=[of])) is None
     problem = find_unprojectable_corner(make.scene(cameras=[of, folding]))
-    assert problem.startswith("pixel (0.0, 0.0) is outside the domain of BrownConrady(")
+    assert problem.startswith("pixel (0.0, 0.0) is outside the domain of the lens: ")
     with pytest.raises(LensError, match=r"folds back 46\.5 degrees off the axis"):
         build_optics(folding)
 
