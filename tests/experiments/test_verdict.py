@@ -14,6 +14,8 @@ from sim2cam.geometry.boxes import expand_boxes
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.detection import Detection, evaluate_detections
 from sim2cam.metrics.sanity_warnings import find_sanity_warnings
+from sim2cam.metrics.verdict import TrainingAmount
+from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
 from sim2cam.seeds import derive_rng
 
 IMAGES, OBJECTS = 10, 5
@@ -23,14 +25,14 @@ def place(index):
     return 60.0 * index + 5, 5.0, 60.0 * index + 45, 45.0
 
 
-def make_captures(categories=("a", "b")):
+def make_captures(categories=("a", "b"), images=IMAGES):
     samples = tuple(
         Sample(
             f"{n}", Path(f"{n}.jpg"), 320, 200,
             tuple(ObjectLabel(categories[i % len(categories)], place(i), 1600.0) for i in range(OBJECTS)),
             "real",
         )
-        for n in range(IMAGES)
+        for n in range(images)
     )  # fmt: skip
     return Dataset(Path(), categories, samples)
 
@@ -42,11 +44,11 @@ def detect(captures):
     }
 
 
-def judge(captures, detections, reliability=None):
+def judge(captures, detections, reliability=None, training=None):
     predictions = {name: tuple(found) for name, found in detections.items()}
     score = evaluate_detections(captures, predictions, rng=derive_rng(0, "t"), n_resamples=10)
     reliability = reliability or assess_detections(captures, predictions)
-    result = BenchResult(captures, predictions, score, reliability)
+    result = BenchResult(captures, predictions, score, reliability, training=training)
     warnings = find_sanity_warnings(captures, predictions)
     return build_verdict(result, warnings).findings
 
@@ -74,8 +76,9 @@ def test_scaled_boxes(factor, words):
     findings = judge(captures, detections)
     boxes = find(findings, f"Boxes are {words}.")
     assert (boxes.severity, boxes.action) == (
-        "problem", "sim2cam tune WEIGHTS LABELLED_IMAGES --out FOLDER",
+        "problem", "sim2cam tune WEIGHTS OTHER_LABELLED_IMAGES --out tuned",
     )  # fmt: skip
+    assert boxes.text.endswith("Tune on other labelled images than these.")
     assert not [f for f in findings if "sides of detected boxes" in f.text]  # stated once
 
 
@@ -126,7 +129,7 @@ def test_badly_placed_boxes_are_not_called_background():
         for name, found in detect(captures).items()
     }
     findings = judge(captures, detections)
-    assert find(findings, "17% of the detections are badly placed boxes of labelled objects")
+    assert find(findings, "17% of the detections are localisation errors")
     assert not [f for f in findings if "background" in f.text or "duplicate" in f.text]
 
 
@@ -139,12 +142,66 @@ def test_out_of_distribution_images(low, severity):
     assert (ood.action is None) == (severity == "good")
 
 
-def test_overconfidence():
-    captures = make_captures()
+@pytest.mark.parametrize("images", [MIN_CALIBRATION_IMAGES - 1, MIN_CALIBRATION_IMAGES])
+def test_overconfidence(images):
+    captures = make_captures(images=images)
     detections = {
         name: [replace(d, category="b") for d in found] for name, found in detect(captures).items()
     }
-    assert find(judge(captures, detections), "too high overall").action.startswith("sim2cam tune")
+    overconfident = find(judge(captures, detections), "too high overall")
+    can_calibrate = images >= MIN_CALIBRATION_IMAGES  # tune changes nothing with fewer
+    assert (overconfident.action is not None) == can_calibrate
+    assert ("other labelled images than these" in overconfident.text) == can_calibrate
+
+
+SHORT = TrainingAmount(steps=20, images=24)
+
+
+@pytest.mark.parametrize(
+    ("training", "text"),
+    [
+        (SHORT, "Trained 20 steps on 24 images; the default is 3000 steps: train longer and render more images."),
+        (TrainingAmount(20, 400), "Trained 20 steps on 400 images; the default is 3000 steps: train longer."),
+        (TrainingAmount(3000, 24), "Trained 3000 steps on 24 images: render more images."),
+    ],
+)  # fmt: skip
+def test_a_short_training_is_the_first_finding(training, text):
+    captures = make_captures()
+    detections = {name: found[:2] for name, found in detect(captures).items()}
+    first = judge(captures, detections, training=training)[0]
+    assert (first.text, first.severity) == (text, "problem")
+    assert ("sim2cam render" in first.action) == (training.images == 24)
+    assert "sim2cam train RECIPE --data sim --steps 3000" in first.action
+
+
+@pytest.mark.parametrize("training", [None, TrainingAmount(3000, 400)])
+def test_bad_scores_after_a_long_training_are_not_its_fault(training):
+    captures = make_captures()
+    detections = {name: found[:2] for name, found in detect(captures).items()}
+    assert not [f for f in judge(captures, detections, training=training) if "Trained" in f.text]
+
+
+def test_good_scores_after_a_short_training_are_no_problem():
+    captures = make_captures()
+    findings = judge(captures, detect(captures), training=SHORT)
+    assert not [f for f in findings if f.severity == "problem"]
+
+
+@pytest.mark.parametrize(("dropped", "first"), [(1, "lie on the background"), (4, "misses 40")])
+def test_problems_are_ordered_by_lost_ap50(dropped, first):
+    captures = make_captures()
+    false = [
+        Detection(c, (200.0 + 20 * i, 120.0, 215.0 + 20 * i, 160.0), 0.95)
+        for i in range(3)
+        for c in "ab"
+    ]
+    detections = {
+        name: [*found[: OBJECTS - dropped], *(false if dropped == 1 else false[:1])]
+        for name, found in detect(captures).items()
+    }  # fmt: skip
+    problems = [f for f in judge(captures, detections) if f.severity == "problem"]
+    assert len(problems) >= 2 or dropped == 1
+    assert first in problems[0].text
 
 
 def test_warnings_end_the_verdict():
