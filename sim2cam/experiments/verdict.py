@@ -223,7 +223,7 @@ def _judge_reliability(reliability: Reliability, image_count: int) -> Iterator[F
         yield Finding(
             f"{rate.value:.0%} of the images are out-of-distribution; {expected}.",
             "problem" if is_high else "good",
-            "sim2cam domain fit RECIPE IMAGES --out FOLDER" if is_high else None,
+            "sim2cam domain fit RECIPE --captures IMAGES --out fitted" if is_high else None,
         )
     if reliability.calibration is not None:
         yield from _judge_calibration(reliability.calibration, image_count)

@@ -17,6 +17,7 @@ from sim2cam.metrics.sanity_warnings import find_sanity_warnings
 from sim2cam.metrics.verdict import TrainingAmount
 from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
 from sim2cam.seeds import derive_rng
+from tests.support.command_lines import parse_command_line
 
 IMAGES, OBJECTS = 10, 5
 
@@ -50,7 +51,11 @@ def judge(captures, detections, reliability=None, training=None):
     reliability = reliability or assess_detections(captures, predictions)
     result = BenchResult(captures, predictions, score, reliability, training=training)
     warnings = find_sanity_warnings(captures, predictions)
-    return build_verdict(result, warnings).findings
+    findings = build_verdict(result, warnings).findings
+    for finding in findings:
+        if finding.action is not None:
+            parse_command_line(finding.action)
+    return findings
 
 
 def find(findings, words):
@@ -187,21 +192,35 @@ def test_good_scores_after_a_short_training_are_no_problem():
     assert not [f for f in findings if f.severity == "problem"]
 
 
-@pytest.mark.parametrize(("dropped", "first"), [(1, "lie on the background"), (4, "misses 40")])
-def test_problems_are_ordered_by_lost_ap50(dropped, first):
+@pytest.mark.parametrize(
+    ("dropped", "false_count", "first", "second"),
+    [(2, 8, "lie on the background", "misses 20"), (4, 1, "misses 40", "lie on the background")],
+)
+def test_problems_are_ordered_by_lost_ap50(dropped, false_count, first, second):
     captures = make_captures()
     false = [
-        Detection(c, (200.0 + 20 * i, 120.0, 215.0 + 20 * i, 160.0), 0.95)
-        for i in range(3)
-        for c in "ab"
+        Detection("ab"[i % 2], (30.0 * i, 120.0, 30.0 * i + 20, 160.0), 0.95)
+        for i in range(false_count)
     ]
     detections = {
-        name: [*found[: OBJECTS - dropped], *(false if dropped == 1 else false[:1])]
-        for name, found in detect(captures).items()
-    }  # fmt: skip
+        name: [*found[: OBJECTS - dropped], *false] for name, found in detect(captures).items()
+    }
     problems = [f for f in judge(captures, detections) if f.severity == "problem"]
-    assert len(problems) >= 2 or dropped == 1
-    assert first in problems[0].text
+    assert [words in f.text for words, f in zip((first, second), problems, strict=True)] == [
+        True
+    ] * 2
+    assert all(f.action for f in problems)
+
+
+def test_confusions_lead_to_the_pairs_and_the_roi_classifier():
+    captures = make_captures()
+    detections = {
+        name: [replace(d, category="b") for d in found] for name, found in detect(captures).items()
+    }
+    confused = find(judge(captures, detections), "get the right category")
+    assert "most often a is taken for b" in confused.text
+    assert "roi_classifier = true" in confused.text
+    assert confused.severity == "problem"
 
 
 def test_warnings_end_the_verdict():
