@@ -104,18 +104,20 @@ def _format_estimate(estimate: Estimate) -> str:
 
 def format_slices(slices: Sequence[Slice], threshold: float) -> str:
     """Return a table of recall, confusion, localisation and miss rates per slice of objects."""
+    from sim2cam.metrics.precision_recall import floor_threshold
+
     lines = [
-        f"\n{'objects':<30}{'number':>8}{'recall':>24}{'confused':>10}{'poor box':>10}{'missed':>8}"
+        f"\n{'objects':<30}{'number':>8}{'recall':>24}{'confusion':>10}{'localisation':>14}{'missed':>8}"
     ]
     for row in slices:
         lines.append(
             f"{row.attribute + ' ' + row.value:<30}{row.objects:>8}{_format_estimate(row.recall):>24}"
-            f"{row.confusion_rate:>10.3f}{row.localisation_rate:>10.3f}{row.miss_rate:>8.3f}"
+            f"{row.confusion_rate:>10.3f}{row.localisation_rate:>14.3f}{row.miss_rate:>8.3f}"
         )
     return "\n".join(
         [
             *lines,
-            f"Detections with a score of at least {threshold:.3f} (threshold of the best F1).",
+            f"Detections with a score of at least {floor_threshold(threshold):.2f} (threshold of the best F1).",
         ]
     )
 

@@ -14,6 +14,7 @@ from sim2cam.data.formats.predictions import (
     LABEL_MAPPING,
     PIXEL_CONFUSIONS,
     SELECTION_SCORES,
+    TRAINING,
     LoadedPredictions,
     compute_file_digests,
     label_mapping_to_json,
@@ -61,7 +62,8 @@ from sim2cam.metrics.segmentation import (
 )
 from sim2cam.metrics.slices import Slice
 from sim2cam.metrics.unsupervised import SelectionScores
-from sim2cam.metrics.verdict import Verdict
+from sim2cam.metrics.verdict import TrainingAmount, Verdict
+from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import AnyDetector, predict_samples, require_native_detector
 from sim2cam.models.reliability.unsupervised import compute_selection_scores
@@ -77,6 +79,7 @@ class BenchResult:
             None if not predicted or not labelled.
         label_mapping: mapping of the labels to the detector's categories; None if the names are the
             same.
+        training: amount of training; None if unknown, or for detectors with initial weights.
     """
 
     captures: Dataset
@@ -89,6 +92,7 @@ class BenchResult:
     label_mapping: LabelMapping | None = None
     pixel_confusions: PixelConfusions | None = None
     selection: SelectionScores | None = None
+    training: TrainingAmount | None = None
 
     @functools.cached_property
     def threshold(self) -> float:
@@ -153,7 +157,15 @@ def bench(
         matching,
         confusions,
         compute_selection_scores(predictions.values()),
+        _collect_training_amount(card),
     )
+
+
+def _collect_training_amount(card: DetectorCard) -> TrainingAmount | None:
+    """Return the amount of training; None with initial weights, which need few steps and images."""
+    if card.initial_weights is not None or card.config.get("pretrained"):
+        return None
+    return TrainingAmount(card.steps, sum(record.images for record in card.data))
 
 
 def match_captures(
@@ -254,6 +266,7 @@ def score_predictions(loaded: LoadedPredictions) -> BenchResult:
         loaded.label_mapping,
         confusions,
         loaded.selection_scores,
+        loaded.training,
     )
 
 
@@ -336,6 +349,7 @@ def write_bench_result(
         ],
         LABEL_MAPPING: label_mapping_to_json(result.label_mapping),
         PIXEL_CONFUSIONS: result.pixel_confusions and result.pixel_confusions.to_json(),
+        TRAINING: result.training and asdict(result.training),
         DIGESTS: compute_file_digests(result.captures),
         DETECTIONS: predictions_to_json(result.predictions),
     }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sim2cam.experiments.benchmark import BenchResult
@@ -17,19 +16,61 @@ from sim2cam.metrics.error_analysis import (
     classify_detections,
     classify_objects,
 )
+from sim2cam.metrics.precision_recall import floor_threshold
 from sim2cam.metrics.verdict import Finding, Severity, Verdict
+from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
+from sim2cam.models.training.config import TrainConfig
+
+Losses = Mapping[OutcomeKind, float]
+
 
 GOOD_SHARE, FAIR_SHARE = 0.9, 0.7
 """Shares of objects from which a result is good, and below which it is a problem."""
 MIN_ERROR_SHARE = 0.05
 """Share of false positives of one kind among the detections from which it is a finding."""
-_FALSE_POSITIVES: dict[OutcomeKind, str] = {
-    "localisation": "are badly placed boxes of labelled objects (IoU 0.1 to 0.5)",
-    "duplicate": "are duplicates of a detected object",
-    "background": "lie on the background",
-}
-_ACTIONS: dict[OutcomeKind, str] = {
-    "background": "sim2cam train RECIPE DATA --backgrounds PHOTOS --out FOLDER"
+MIN_FAIR_AP50 = 0.5
+"""AP50 below which a short training or few training images are a finding."""
+MIN_TRAINING_IMAGES = 200
+
+_RENDER = "sim2cam render RECIPE --out sim --count 1000"
+_TRAIN = f"sim2cam train RECIPE --data sim --steps {TrainConfig.steps} --out run"
+_TUNE = "sim2cam tune WEIGHTS OTHER_LABELLED_IMAGES --out tuned"
+_TUNE_TEXT = "Tune on other labelled images than these."
+_CONFUSION_TEXT = (
+    "Compare the pairs in the confusion matrix; if only fine marks differ, set roi_classifier = true "
+    "in [train] of the recipe."
+)
+_MISSED_TEXT = "Render more objects of the sizes and visibility with a low recall."
+
+
+@dataclass(frozen=True)
+class _FalsePositiveText:
+    """Description of false positives of a kind, and what to do."""
+
+    description: str
+    remedy: str
+    action: str
+
+
+_FALSE_POSITIVES: dict[OutcomeKind, _FalsePositiveText] = {
+    "localisation": _FalsePositiveText(
+        "are localisation errors (IoU 0.1 to 0.5 with an object)",
+        "Train longer, or on more varied renders.",
+        f"{_RENDER} && {_TRAIN}",
+    ),
+    "both": _FalsePositiveText(
+        "have a wrong category and a localisation error", "Train longer.", _TRAIN
+    ),
+    "duplicate": _FalsePositiveText(
+        "are duplicates of a detected object",
+        "Train longer, on renders with as many overlapping objects as here.",
+        f"{_RENDER} && {_TRAIN}",
+    ),
+    "background": _FalsePositiveText(
+        "lie on the background",
+        "Train with photos of backgrounds without objects.",
+        "sim2cam train RECIPE --data DATA --backgrounds PHOTOS --out run",
+    ),
 }
 
 
@@ -47,13 +88,11 @@ def build_verdict(result: BenchResult, warnings: Sequence[str]) -> Verdict:
     Args:
         warnings: Warnings about images and detections, which end the verdict.
     """
-    outcomes = _collect_outcomes(result)
     expansion = compare_box_sizes(result.captures, result.predictions)
     findings = (
-        *_judge_objects(outcomes, len(result.captures.categories)),
-        *_judge_boxes(expansion),
-        *_judge_false_positives(outcomes, result),
-        *_judge_reliability(result.reliability),
+        *_judge_training(result),
+        *_judge_errors(result, expansion),
+        *_judge_reliability(result.reliability, len(result.captures.samples)),
         *_recommend_threshold(result),
     )  # fmt: skip
     stated = None if expansion is None else expansion.warning
@@ -72,14 +111,63 @@ def _collect_outcomes(result: BenchResult) -> _Outcomes:
     )
 
 
-def _judge_objects(outcomes: _Outcomes, category_count: int) -> Iterator[Finding]:
+def _judge_training(result: BenchResult) -> Iterator[Finding]:
+    """Yield a finding if a detector with bad scores was trained from scratch for too short, or on too few images."""
+    training = result.training
+    if training is None or result.ap_losses.ap50 >= MIN_FAIR_AP50:
+        return
+    # The card does not name the recipe's number of steps; half of the default counts as few.
+    is_short = training.steps < TrainConfig.steps / 2
+    has_few_images = training.images < MIN_TRAINING_IMAGES
+    if not is_short and not has_few_images:
+        return
+    text = f"Trained {training.steps} steps on {training.images} images"
+    text += f"; the default is {TrainConfig.steps} steps" if is_short else ""
+    remedies = ("train longer",) * is_short + ("render more images",) * has_few_images
+    yield Finding(
+        f"{text}: {' and '.join(remedies)}.",
+        "problem",
+        f"{_RENDER} && {_TRAIN}" if has_few_images else _TRAIN,
+    )
+
+
+def _judge_errors(result: BenchResult, expansion: BoxExpansion | None) -> list[Finding]:
+    """Return the findings on objects and detections: first problems, the highest loss of AP50 first."""
+    outcomes, losses = _collect_outcomes(result), result.ap_losses.losses
+    findings = [
+        *_judge_objects(outcomes, losses),
+        *_judge_categories(outcomes, losses, len(result.captures.categories)),
+        *_judge_false_positives(outcomes, losses, expansion),
+    ]
+    if expansion is not None:
+        loss = max(losses["localisation"], expansion.ap50_after - expansion.ap50_before)
+        findings.append((loss, _judge_boxes(expansion)))
+    findings.sort(key=lambda pair: (pair[1].severity != "problem", -pair[0]))
+    return [finding for _, finding in findings]
+
+
+def _judge_objects(outcomes: _Outcomes, losses: Losses) -> Iterator[tuple[float, Finding]]:
     kinds = Counter(o.kind for o in outcomes.objects)
     found = kinds["true positive"] + kinds["confusion"]
     share = found / len(outcomes.objects)
     text = f"Finds {share:.0%} of the {len(outcomes.objects)} objects"
     text += f"; misses {kinds['missed']}" if kinds["missed"] else ""
-    text += f"; places the boxes of {kinds['localisation']} badly" if kinds["localisation"] else ""
-    yield Finding(f"{text}.", _grade(share))
+    text += f"; localisation errors: {kinds['localisation']}" if kinds["localisation"] else ""
+    severity, is_missed = _grade(share), kinds["missed"] >= kinds["localisation"]
+    if severity == "problem" and is_missed:
+        yield (
+            losses["missed"],
+            Finding(f"{text}. {_MISSED_TEXT}", severity, f"{_RENDER} && {_TRAIN}"),
+        )
+    else:
+        yield losses["missed"], Finding(f"{text}.", severity)
+
+
+def _judge_categories(
+    outcomes: _Outcomes, losses: Losses, category_count: int
+) -> Iterator[tuple[float, Finding]]:
+    kinds = Counter(o.kind for o in outcomes.objects)
+    found = kinds["true positive"] + kinds["confusion"]
     if category_count < 2 or not found:
         return
     share = kinds["true positive"] / found
@@ -89,34 +177,45 @@ def _judge_objects(outcomes: _Outcomes, category_count: int) -> Iterator[Finding
     )
     for (true, predicted), count in confusions.most_common(1):
         text += f"; most often {true} is taken for {predicted} ({count} of {kinds['confusion']})"
-    yield Finding(f"{text}.", _grade(share))
+    severity = _grade(share)
+    if severity == "problem":
+        yield losses["confusion"], Finding(f"{text}. {_CONFUSION_TEXT}", severity, _TRAIN)
+    else:
+        yield losses["confusion"], Finding(f"{text}.", severity)
 
 
-def _judge_boxes(expansion: BoxExpansion | None) -> Iterator[Finding]:
-    if expansion is None:
-        return
+def _judge_boxes(expansion: BoxExpansion) -> Finding:
     direction = "large" if expansion.excess > 0 else "small"
-    action = "sim2cam tune WEIGHTS LABELLED_IMAGES --out FOLDER" if expansion.is_useful else None
-    yield Finding(
+    text = (
         f"Boxes are {abs(expansion.excess):.0%} too {direction}. With the labelled size, AP50 is "
-        f"{expansion.ap50_after:.2f} instead of {expansion.ap50_before:.2f}.",
-        "problem", action,
-    )  # fmt: skip
+        f"{expansion.ap50_after:.2f} instead of {expansion.ap50_before:.2f}."
+    )
+    if expansion.is_useful:
+        return Finding(f"{text} {_TUNE_TEXT}", "problem", _TUNE)
+    return Finding(text, "problem")
 
 
-def _judge_false_positives(outcomes: _Outcomes, result: BenchResult) -> Iterator[Finding]:
+def _judge_false_positives(
+    outcomes: _Outcomes, losses: Losses, expansion: BoxExpansion | None
+) -> Iterator[tuple[float, Finding]]:
     kinds = Counter(o.kind for o in outcomes.detections)
+    is_tunable = expansion is not None and expansion.is_useful
     for kind, text in _FALSE_POSITIVES.items():
         share = kinds[kind] / max(1, len(outcomes.detections))
-        if share >= MIN_ERROR_SHARE:
-            loss = result.ap_losses.losses[kind]
-            yield Finding(
-                f"{share:.0%} of the detections {text}. At all confidences, they cost {loss:.2f} AP50.",
-                "problem" if share >= 1 - GOOD_SHARE else "note", _ACTIONS.get(kind),
-            )  # fmt: skip
+        if share < MIN_ERROR_SHARE:
+            continue
+        description = (
+            f"{share:.0%} of the detections {text.description}. At all confidences, they cost "
+            f"{losses[kind]:.2f} AP50."
+        )
+        severity: Severity = "problem" if share >= 1 - GOOD_SHARE else "note"
+        if kind == "localisation" and is_tunable:  # tuning the boxes comes first
+            yield losses[kind], Finding(description, severity)
+        else:
+            yield losses[kind], Finding(f"{description} {text.remedy}", severity, text.action)
 
 
-def _judge_reliability(reliability: Reliability) -> Iterator[Finding]:
+def _judge_reliability(reliability: Reliability, image_count: int) -> Iterator[Finding]:
     rate, limit = reliability.ood_rate, reliability.false_positive_rate
     if rate is not None and limit is not None:
         is_high = rate.ci95[0] > limit
@@ -124,27 +223,31 @@ def _judge_reliability(reliability: Reliability) -> Iterator[Finding]:
         yield Finding(
             f"{rate.value:.0%} of the images are out-of-distribution; {expected}.",
             "problem" if is_high else "good",
-            "sim2cam domain fit RECIPE IMAGES --out FOLDER" if is_high else None,
+            "sim2cam domain fit RECIPE --captures IMAGES --out fitted" if is_high else None,
         )
     if reliability.calibration is not None:
-        yield from _judge_calibration(reliability.calibration)
+        yield from _judge_calibration(reliability.calibration, image_count)
 
 
-def _judge_calibration(calibration: ConfidenceCalibration) -> Iterator[Finding]:
+def _judge_calibration(calibration: ConfidenceCalibration, image_count: int) -> Iterator[Finding]:
     if calibration.ece.ci95[0] <= calibration.chance_ece:
         return
     total = sum(b.n_detections for b in calibration.bins)
     gap = sum((b.confidence - b.precision) * b.n_detections for b in calibration.bins) / total
-    yield Finding(
+    text = (
         f"Confidences are off by {calibration.ece.value:.2f} on average, and {abs(gap):.2f} too "
-        f"{'high' if gap > 0 else 'low'} overall.",
-        "note", "sim2cam tune WEIGHTS LABELLED_IMAGES --out FOLDER",
-    )  # fmt: skip
+        f"{'high' if gap > 0 else 'low'} overall."
+    )
+    # With fewer images than this, tune leaves confidences unchanged.
+    if image_count < MIN_CALIBRATION_IMAGES:
+        yield Finding(text, "note")
+    else:
+        yield Finding(f"{text} {_TUNE_TEXT}", "note", _TUNE)
 
 
 def _recommend_threshold(result: BenchResult) -> Iterator[Finding]:
     if result.ap_losses.ap50 > 0:
-        threshold = f"{math.floor(100 * result.threshold) / 100:.2f}"  # keep the last detection
+        threshold = f"{floor_threshold(result.threshold):.2f}"
         yield Finding(
             f"The best F1 is reached with a minimum confidence of {threshold}.",
             "note",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,11 @@ def compute_precision_recall(dataset: LabelledDataset, predictions: Predictions)
         (correct / max(objects, 1))[is_last],
         (2 * correct / (counts + objects))[is_last],
     )
+
+
+def floor_threshold(threshold: float) -> float:
+    """Round a score threshold down to two decimals, which keeps all detections that reach it."""
+    return math.floor(100 * threshold) / 100
 
 
 def find_best_f1_threshold(dataset: LabelledDataset, predictions: Predictions) -> float:

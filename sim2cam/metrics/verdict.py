@@ -28,6 +28,14 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class TrainingAmount:
+    """Number of steps and images that a detector was trained for, from scratch."""
+
+    steps: int
+    images: int
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Findings in reading order."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.calibration import ConfidenceCalibration, ScoredDetections
 from sim2cam.metrics.error_analysis import ERROR_KINDS, CategoryErrors, OutcomeKind
-from sim2cam.metrics.precision_recall import PrecisionRecall
+from sim2cam.metrics.precision_recall import PrecisionRecall, floor_threshold
 from sim2cam.report.ablation import METRIC_TITLES
 from sim2cam.report.canvas import Chart
 from sim2cam.report.charts import (
@@ -90,7 +89,7 @@ def write_bench_page(report: BenchReport, out: Path) -> Path:
         ],
         gallery=gallery,
         outcome_colours=OUTCOME_COLOURS,
-        confidence=math.floor(100 * threshold) / 100,
+        confidence=floor_threshold(threshold),
     )
 
 
@@ -119,7 +118,7 @@ def _plot_confusions(report: BenchReport) -> Chart | None:
     if len(names) > MAX_HEAT_MAP_SIDE - 2:
         return None
     return build_heat_map(
-        "Confusion matrix", [*names, "background"], [*names, "badly placed", "missed"],
+        "Confusion matrix", [*names, "background"], [*names, "localisation", "missed"],
         report.confusions, x_label="detected", y_label="labelled",
     )  # fmt: skip
 
@@ -130,7 +129,7 @@ def _plot_curves(curve: PrecisionRecall) -> tuple[Chart | None, Chart | None]:
     marks: list[Mark | None] = [None, None]
     if best is not None:
         threshold, f1 = curve.thresholds[best], curve.f1[best]
-        label = f"best F1 {f1:.2f}, at confidence {threshold:.2f}"
+        label = f"best F1 {f1:.2f}, at confidence {floor_threshold(threshold):.2f}"
         marks = [Mark(label, curve.recall[best], curve.precision[best]), Mark(label, threshold, f1)]
     titles = "Precision and recall", "F1 and confidence"
     axes = ("precision", "recall"), ("F1", "confidence")

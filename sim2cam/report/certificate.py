@@ -174,7 +174,7 @@ def _list_next_steps(certificate: DatasetCertificate) -> Iterator[Finding]:
         yield Finding(
             "Train a detector on the renders and on this dataset.",
             "next",
-            "sim2cam train --data RENDERS ADAPTED --out DETECTOR",
+            "sim2cam train RECIPE --data RENDERS ADAPTED --out DETECTOR",
         )
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sim2cam.cli import _COMMANDS, _split_command, main
+from sim2cam.cli import main
 from sim2cam.commands.data import RenderPreview, RenderResult
-from sim2cam.commands.parser import parse_command
 from sim2cam.commands.results import PageResult, format_command
 from sim2cam.commands.train import TrainResult
 from sim2cam.commands.tune import TuneResult
+from tests.support.command_lines import parse_command_line
 
 RESULTS = [
     RenderResult(Path("my data"), {"images": 4}, "mine.toml"),
@@ -24,12 +24,7 @@ RESULTS = [
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
 def test_next_step_is_a_valid_command(result):
-    import shlex
-
-    program, *words = shlex.split(result.next_step.replace(" N ", " 4 "))
-    assert program == "sim2cam"
-    name, rest = _split_command(words)
-    parse_command(_COMMANDS[name], name, rest)
+    assert parse_command_line(result.next_step.replace(" N ", " 4 "))
 
 
 def test_next_step_is_the_last_line(tmp_path, monkeypatch, capsys):

@@ -16,6 +16,7 @@ from sim2cam.experiments.benchmark import bench, score_predictions, write_bench_
 from sim2cam.learn.run_folder import WEIGHTS
 from sim2cam.metrics.detection import Detection
 from sim2cam.metrics.verdict import Verdict
+from sim2cam.models.card import InitialWeightsRecord
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.training.config import TrainConfig
@@ -76,6 +77,23 @@ def test_images_without_objects_are_refused_before_prediction(run, coco, monkeyp
     monkeypatch.delattr(benchmark, "predict_samples")
     with pytest.raises(InputError, match="no labelled object to score against"):
         bench(load_detector(run / WEIGHTS), bare)
+
+
+def test_verdict_of_a_short_training_is_the_same_from_a_result_file(run, coco, tmp_path, cli):
+    out = tmp_path / "bench.json"
+    flags = "--captures", coco, "--workers", "1"
+    first = cli.json("bench", run / WEIGHTS, *flags, "--out", out)["verdict"][0]
+    images = sum(record.images for record in load_detector(run / WEIGHTS).card.data)
+    assert json.loads(out.read_text())["training"] == {"steps": 2, "images": images}
+    assert first["text"].startswith(f"Trained 2 steps on {images} images; the default is 3000")
+    assert cli.json("bench", out, *flags)["verdict"][0] == first
+
+
+def test_fine_tuning_is_not_a_short_training(run, coco):
+    detector = load_detector(run / WEIGHTS)
+    record = InitialWeightsRecord("dice.safetensors", "0" * 64, detector.card.data)
+    tuned = replace(detector, card=replace(detector.card, initial_weights=record))
+    assert bench(tuned, read_real_images(coco).take(2)).training is None
 
 
 @pytest.fixture

@@ -14,7 +14,10 @@ from sim2cam.geometry.boxes import expand_boxes
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.detection import Detection, evaluate_detections
 from sim2cam.metrics.sanity_warnings import find_sanity_warnings
+from sim2cam.metrics.verdict import TrainingAmount
+from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
 from sim2cam.seeds import derive_rng
+from tests.support.command_lines import parse_command_line
 
 IMAGES, OBJECTS = 10, 5
 
@@ -23,14 +26,14 @@ def place(index):
     return 60.0 * index + 5, 5.0, 60.0 * index + 45, 45.0
 
 
-def make_captures(categories=("a", "b")):
+def make_captures(categories=("a", "b"), images=IMAGES):
     samples = tuple(
         Sample(
             f"{n}", Path(f"{n}.jpg"), 320, 200,
             tuple(ObjectLabel(categories[i % len(categories)], place(i), 1600.0) for i in range(OBJECTS)),
             "real",
         )
-        for n in range(IMAGES)
+        for n in range(images)
     )  # fmt: skip
     return Dataset(Path(), categories, samples)
 
@@ -42,13 +45,17 @@ def detect(captures):
     }
 
 
-def judge(captures, detections, reliability=None):
+def judge(captures, detections, reliability=None, training=None):
     predictions = {name: tuple(found) for name, found in detections.items()}
     score = evaluate_detections(captures, predictions, rng=derive_rng(0, "t"), n_resamples=10)
     reliability = reliability or assess_detections(captures, predictions)
-    result = BenchResult(captures, predictions, score, reliability)
+    result = BenchResult(captures, predictions, score, reliability, training=training)
     warnings = find_sanity_warnings(captures, predictions)
-    return build_verdict(result, warnings).findings
+    findings = build_verdict(result, warnings).findings
+    for finding in findings:
+        if finding.action is not None:
+            parse_command_line(finding.action)
+    return findings
 
 
 def find(findings, words):
@@ -74,8 +81,9 @@ def test_scaled_boxes(factor, words):
     findings = judge(captures, detections)
     boxes = find(findings, f"Boxes are {words}.")
     assert (boxes.severity, boxes.action) == (
-        "problem", "sim2cam tune WEIGHTS LABELLED_IMAGES --out FOLDER",
+        "problem", "sim2cam tune WEIGHTS OTHER_LABELLED_IMAGES --out tuned",
     )  # fmt: skip
+    assert boxes.text.endswith("Tune on other labelled images than these.")
     assert not [f for f in findings if "sides of detected boxes" in f.text]  # stated once
 
 
@@ -126,7 +134,7 @@ def test_badly_placed_boxes_are_not_called_background():
         for name, found in detect(captures).items()
     }
     findings = judge(captures, detections)
-    assert find(findings, "17% of the detections are badly placed boxes of labelled objects")
+    assert find(findings, "17% of the detections are localisation errors")
     assert not [f for f in findings if "background" in f.text or "duplicate" in f.text]
 
 
@@ -139,12 +147,80 @@ def test_out_of_distribution_images(low, severity):
     assert (ood.action is None) == (severity == "good")
 
 
-def test_overconfidence():
+@pytest.mark.parametrize("images", [MIN_CALIBRATION_IMAGES - 1, MIN_CALIBRATION_IMAGES])
+def test_overconfidence(images):
+    captures = make_captures(images=images)
+    detections = {
+        name: [replace(d, category="b") for d in found] for name, found in detect(captures).items()
+    }
+    overconfident = find(judge(captures, detections), "too high overall")
+    can_calibrate = images >= MIN_CALIBRATION_IMAGES  # tune changes nothing with fewer
+    assert (overconfident.action is not None) == can_calibrate
+    assert ("other labelled images than these" in overconfident.text) == can_calibrate
+
+
+SHORT = TrainingAmount(steps=20, images=24)
+
+
+@pytest.mark.parametrize(
+    ("training", "text"),
+    [
+        (SHORT, "Trained 20 steps on 24 images; the default is 3000 steps: train longer and render more images."),
+        (TrainingAmount(20, 400), "Trained 20 steps on 400 images; the default is 3000 steps: train longer."),
+        (TrainingAmount(3000, 24), "Trained 3000 steps on 24 images: render more images."),
+    ],
+)  # fmt: skip
+def test_a_short_training_is_the_first_finding(training, text):
+    captures = make_captures()
+    detections = {name: found[:2] for name, found in detect(captures).items()}
+    first = judge(captures, detections, training=training)[0]
+    assert (first.text, first.severity) == (text, "problem")
+    assert ("sim2cam render" in first.action) == (training.images == 24)
+    assert "sim2cam train RECIPE --data sim --steps 3000" in first.action
+
+
+@pytest.mark.parametrize("training", [None, TrainingAmount(3000, 400)])
+def test_bad_scores_after_a_long_training_are_not_its_fault(training):
+    captures = make_captures()
+    detections = {name: found[:2] for name, found in detect(captures).items()}
+    assert not [f for f in judge(captures, detections, training=training) if "Trained" in f.text]
+
+
+def test_good_scores_after_a_short_training_are_no_problem():
+    captures = make_captures()
+    findings = judge(captures, detect(captures), training=SHORT)
+    assert not [f for f in findings if f.severity == "problem"]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "false_count", "first", "second"),
+    [(2, 8, "lie on the background", "misses 20"), (4, 1, "misses 40", "lie on the background")],
+)
+def test_problems_are_ordered_by_lost_ap50(dropped, false_count, first, second):
+    captures = make_captures()
+    false = [
+        Detection("ab"[i % 2], (30.0 * i, 120.0, 30.0 * i + 20, 160.0), 0.95)
+        for i in range(false_count)
+    ]
+    detections = {
+        name: [*found[: OBJECTS - dropped], *false] for name, found in detect(captures).items()
+    }
+    problems = [f for f in judge(captures, detections) if f.severity == "problem"]
+    assert [words in f.text for words, f in zip((first, second), problems, strict=True)] == [
+        True
+    ] * 2
+    assert all(f.action for f in problems)
+
+
+def test_confusions_lead_to_the_pairs_and_the_roi_classifier():
     captures = make_captures()
     detections = {
         name: [replace(d, category="b") for d in found] for name, found in detect(captures).items()
     }
-    assert find(judge(captures, detections), "too high overall").action.startswith("sim2cam tune")
+    confused = find(judge(captures, detections), "get the right category")
+    assert "most often a is taken for b" in confused.text
+    assert "roi_classifier = true" in confused.text
+    assert confused.severity == "problem"
 
 
 def test_warnings_end_the_verdict():

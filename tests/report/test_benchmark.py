@@ -23,7 +23,7 @@ def test_the_page_shows_all_results(tmp_path, make_bench_report, read_page):
         "error 0.041 ( 0.012–0.067 ). With perfect calibration, noise alone gives up to 0.030",
         "Reliability diagram", "0.900 0.750 8", "precision", "confusion 3 0.000 The box fits",
         "missed 7 0.055 show 1", "t 9 4 3 1 2 5 3 7 b (2), t (1)", "size t 9 0.500 0.400–0.600 0.333 0.111 0.222",
-        "t: background (1), missed (1)", "confidence of 0.413 or more, the threshold of the best F1",
+        "t: background (1), missed (1)", "confidence of 0.41 or more, the threshold of the best F1",
         "Confusion matrix", "best F1 0.90, at confidence 0.90", "AP50 by size, px", "minimum confidence 0.41",
     ):  # fmt: skip
         assert re.sub(r"\s", "", text) in re.sub(r"\s", "", page.text), text

@@ -87,7 +87,7 @@ def test_a_certified_dataset_leads_to_training():
     certificate = make_dataset_certificate(make_certificate("0", retained=4))
     first, step = summarize_certificate(certificate).findings
     assert first.severity == "good"
-    assert step.action == "sim2cam train --data RENDERS ADAPTED --out DETECTOR"
+    assert step.action == "sim2cam train RECIPE --data RENDERS ADAPTED --out DETECTOR"
 
 
 def test_an_image_with_two_causes_is_shown_once(tmp_path, read_page, paths):

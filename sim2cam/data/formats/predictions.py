@@ -25,11 +25,12 @@ from sim2cam.images import compute_digest
 from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.metrics.segmentation import PixelConfusions
 from sim2cam.metrics.unsupervised import SelectionScores
+from sim2cam.metrics.verdict import TrainingAmount
 
 DETECTIONS, DIGESTS, LABEL_MAPPING = "detections", "digests", "label_mapping"
-PIXEL_CONFUSIONS, SELECTION_SCORES = "pixel_confusions", "selection_scores"
-"""Keys of prediction files: detections, image digests, mapping of labels to categories, pixel confusions and
-unsupervised selection scores."""
+PIXEL_CONFUSIONS, SELECTION_SCORES, TRAINING = "pixel_confusions", "selection_scores", "training"
+"""Keys of prediction files: detections, image digests, mapping of labels to categories, pixel confusions,
+unsupervised selection scores, and amount of training."""
 
 DETECTION_ROWS = "detection_rows"
 """Key of ablation result files: detections as rows, see ``parse_detection_rows``."""
@@ -54,6 +55,7 @@ class LoadedPredictions(NamedTuple):
     label_mapping: LabelMapping | None = None
     pixel_confusions: PixelConfusions | None = None
     selection_scores: SelectionScores | None = None
+    training: TrainingAmount | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ _DetectionRow = tuple[str, float, float, float, float, float]
 
 _LABEL_MAPPING: TypeAdapter[LabelMapping | None] = TypeAdapter(LabelMapping | None)
 _SELECTION_SCORES: TypeAdapter[SelectionScores | None] = TypeAdapter(SelectionScores | None)
+_TRAINING: TypeAdapter[TrainingAmount | None] = TypeAdapter(TrainingAmount | None)
 _PIXEL_CONFUSIONS: TypeAdapter[PixelConfusions | None] = TypeAdapter(PixelConfusions | None)
 _PREDICTIONS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(
     dict[str, tuple[Detection, ...]]
@@ -196,6 +199,7 @@ def _parse_own_file(
     matching = parse(LABEL_MAPPING, _LABEL_MAPPING)
     pixels = parse(PIXEL_CONFUSIONS, _PIXEL_CONFUSIONS)
     selection = parse(SELECTION_SCORES, _SELECTION_SCORES)
+    training = parse(TRAINING, _TRAINING)
     if matching is not None:
         try:
             captures = matching.apply(captures)
@@ -219,7 +223,7 @@ def _parse_own_file(
     if pixels is not None:
         _check_pixel_confusions(path, pixels, captures)
     selected = {s.name: detections[s.name] for s in captures.samples}
-    return LoadedPredictions(captures, selected, matching, pixels, selection)
+    return LoadedPredictions(captures, selected, matching, pixels, selection, training)
 
 
 def _parse_results(path: Path, values: list[Any]) -> list[_CocoResult]:

@@ -171,9 +171,7 @@ def find_image(folder: Path, image_id: int) -> Path:
     )
 
 
-def parse_pose_matrix(
-    path: Path, location: str, entry: PoseEntry, hint: str = ""
-) -> NDArray[np.float64]:
+def parse_pose_matrix(path: Path, location: str, entry: PoseEntry) -> NDArray[np.float64]:
     """Return the pose matrix (4, 4) to the camera's frame, metres, with the rotation as given.
 
     Raises:
@@ -181,8 +179,9 @@ def parse_pose_matrix(
     """
     matrix = build_pose_matrix(entry.rotation, entry.position_mm)
     if matrix is None:
-        problem = f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. {hint}"
-        raise InputError(path, problem.rstrip())
+        raise InputError(
+            path, f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite."
+        )
     return matrix
 
 
