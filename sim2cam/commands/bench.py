@@ -253,6 +253,7 @@ class Bench:
         )
         if self.out is not None:
             write_json(self.out, result.to_json())
+            console.info(f"unsupervised scores: {self.out}. Add --overwrite to score again.")
         return UnlabelledScores(result, len(detector.card.categories))
 
     def _evaluate(

@@ -16,7 +16,6 @@ from sim2cam.data.writer import HEADER
 from sim2cam.errors import InputError, RepairWarning
 
 _MAX_SHOWN = 5
-_HEAD_BYTES = 65536
 _HIGH_BIT_DEPTH_MODES = ("I", "I;16", "I;16B", "I;16L", "F")
 """Pillow modes of single-channel images with more than 8 bits."""
 _MAP_WORDS = {"depth", "disparity", "flow", "coordinates", "normal", "normals", "mask", "masks", "ids"} | {
@@ -61,7 +60,7 @@ class PhotoFolder:
             first = self.datasets[0].relative_to(self.root)
             count = _format_count(len(self.datasets), "dataset")
             notes.append(f"{self.root}: {count} in subfolders left out (first: {first}).")
-        coco_files = _format_coco_files(self.root)
+        coco_files = format_coco_files(self.root)
         if coco_files and self.photos:
             notes.append(
                 f"{self.root}: labels are not read. To read them, name the COCO file: {coco_files}."
@@ -193,25 +192,37 @@ def _strip_type_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _suggest_coco_files(root: Path) -> str:
-    coco_files = _format_coco_files(root)
+    coco_files = format_coco_files(root)
     return f" Name the COCO file itself: {coco_files}." if coco_files else " Check the path."
 
 
-def _format_coco_files(root: Path) -> str:
-    files = (
-        coco_path
+def list_coco_files(root: Path) -> list[Path]:
+    """Return the COCO files in a folder and its subfolder ``annotations``; none if it is a file."""
+    return [
+        path
         for subfolder in (".", "annotations")
-        for coco_path in sorted((root / subfolder).glob("*.json"))
-    )
-    names = [str(path.relative_to(root)) for path in files if _looks_like_coco(path)]
+        for path in sorted((root / subfolder).glob("*.json"))
+        if _looks_like_coco(path)
+    ]
+
+
+def find_coco_file(root: Path) -> Path | None:
+    """Return the COCO file of a folder if it is the only one and has annotations, or else None."""
+    files = list_coco_files(root)
+    return files[0] if len(files) == 1 and b'"annotations"' in files[0].read_bytes() else None
+
+
+def format_coco_files(root: Path) -> str:
+    """Return the names of the COCO files in a folder, at most ``_MAX_SHOWN``; empty without any."""
+    names = [str(path.relative_to(root)) for path in list_coco_files(root)]
     return ", ".join(names[:_MAX_SHOWN]) + (
         f" and {len(names) - _MAX_SHOWN} more" if names[_MAX_SHOWN:] else ""
     )
 
 
 def _looks_like_coco(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    return any(key in head for key in (b'"images"', b'"annotations"', b'"categories"'))
+    content = path.read_bytes() if path.is_file() else b""
+    is_result = b'"detections"' in content  # of bench
+    return not is_result and any(
+        key in content for key in (b'"images"', b'"annotations"', b'"categories"')
+    )

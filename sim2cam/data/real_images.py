@@ -22,7 +22,12 @@ from sim2cam.data.formats.yolo.layout import is_yolo
 from sim2cam.data.formats.yolo.reader import read_yolo
 from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.parsing import find_category_problem, find_name_problem
-from sim2cam.data.photo_folder import list_photos
+from sim2cam.data.photo_folder import (
+    find_coco_file,
+    format_coco_files,
+    list_coco_files,
+    list_photos,
+)
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.sample import PSEUDO_LABELLED, Dataset, Origin, Sample
 from sim2cam.data.sessions import assign_sessions
@@ -92,7 +97,7 @@ def read_real_images(
 ) -> Dataset:
     """Read real images from a file or folder.
 
-    Supported are COCO files, folders in the layout of YOLO, VOC, LabelMe, CVAT, BOP or KITTI, WebDataset tar
+    Supported are COCO files, folders with images and one COCO file, folders in the layout of YOLO, VOC, LabelMe, CVAT, BOP or KITTI, WebDataset tar
     files, folders of photos, videos and sim2cam datasets. Photos of a folder and its subfolders are unlabelled
     (``objects`` is None), named by and sorted by relative path. Of a folder with splits (``train``, ``test``)
     all are read, unless ``split`` or ``roles`` selects some.
@@ -131,11 +136,7 @@ def read_splits(
     """
     is_sim2cam = (path / HEADER).is_file()
     splits = {} if is_sim2cam else _read_layout_splits(path, origin, skip_invalid)
-    coco_files = (
-        find_coco_splits(path) if not splits and not is_sim2cam and (split or roles) else {}
-    )
-    if split is None and not any(find_split_role(name) in roles for name in coco_files):
-        coco_files = {}
+    coco_files = {} if splits or is_sim2cam else _find_coco_files(path, split, roles)
     names = choose_splits(path, [*splits, *coco_files], split, roles)
     if splits:
         return {name: splits[name][1] for name in names}
@@ -146,6 +147,17 @@ def read_splits(
     is_folder = path.is_dir()
     dataset = _read_folder(path, origin) if is_folder else _read_coco(path, origin, skip_invalid)
     return {"train": dataset}
+
+
+def _find_coco_files(path: Path, split: str | None, roles: Sequence[str]) -> dict[str, Path]:
+    """Return the COCO files of a folder by split: the only one, or those if a split or role selects some."""
+    only = find_coco_file(path)
+    if only is not None:
+        name = only.stem.removeprefix("instances_")
+        return {name if find_coco_splits(path) else "train": only}
+    files = find_coco_splits(path)
+    is_selected = split is not None or any(find_split_role(name) in roles for name in files)
+    return files if is_selected else {}
 
 
 def join_splits(path: Path, splits: Mapping[str, Dataset]) -> Dataset:
@@ -189,6 +201,13 @@ def read_evaluation_images(
         path, skip_invalid=skip_invalid, split=split, roles=_TEST_ROLES if is_listed else ()
     )
     check_no_pseudo_labels(captures, path)
+    is_labelled = any(sample.objects is not None for sample in captures.samples)
+    if not is_labelled and is_photo_folder(path) and list_coco_files(path)[1:]:
+        raise InputError(
+            path,
+            f"contains several COCO files: {format_coco_files(path)}. Give one of them, or choose a split "
+            "with --split.",
+        )
     captures = select_bop_targets(path, captures) if is_listed else captures
     return captures if session_rule is None else assign_sessions([captures], session_rule)[0]
 

@@ -1,3 +1,4 @@
+import json
 import os
 import warnings
 
@@ -7,7 +8,7 @@ from PIL import Image
 
 from sim2cam import images
 from sim2cam.data.photo_folder import list_photos
-from sim2cam.data.real_images import read_real_images
+from sim2cam.data.real_images import read_evaluation_images, read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -138,6 +139,39 @@ def test_coco_files_beside_photos_are_named(tmp_path):
     words = r"labels are not read\. To read them, name the COCO file: test\.json, annotations/train\.json\."
     with pytest.warns(RepairWarning, match=words):
         read_real_images(tmp_path)
+
+
+def write_coco_file(path):
+    tables = {
+        "images": [{"id": 1, "file_name": "images/a.png", "width": 12, "height": 8}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}],
+        "categories": [{"id": 1, "name": "die"}],
+    }
+    path.write_text(json.dumps(tables))
+
+
+def test_single_coco_file_of_a_folder_is_read(tmp_path, recwarn):
+    photo(tmp_path / "images/a.png")
+    write_coco_file(tmp_path / "train.json")
+    (tmp_path / "scores.json").write_text('{"detections": {}, "images": []}')
+    expected = read_real_images(tmp_path / "train.json")
+    assert len(expected.samples[0].objects) == 1
+    for options in ({}, {"roles": ("train",)}, {"roles": ("style", "train")}, {"split": "train"}):
+        assert read_real_images(tmp_path, **options) == expected
+    assert read_evaluation_images(tmp_path) == expected
+    assert not recwarn.list
+
+
+def test_evaluation_needs_one_of_several_coco_files(tmp_path):
+    photo(tmp_path / "images/a.png")
+    for name in ("dev.json", "test.json"):
+        write_coco_file(tmp_path / name)
+    with (
+        pytest.raises(InputError, match=r"several COCO files: dev\.json, test\.json\. Give one"),
+        pytest.warns(RepairWarning, match="labels are not read"),
+    ):
+        read_evaluation_images(tmp_path)
+    assert read_evaluation_images(tmp_path, split="test").samples[0].objects
 
 
 FLOAT = DEEP.astype(np.float32)

@@ -141,10 +141,12 @@ def test_nested_folders_of_yolo_do_not_give_an_image_to_two_parts(tmp_path):
         read_real_images(tmp_path)
 
 
-def test_photos_beside_a_coco_file_stay_photos(tmp_path):
+def test_single_coco_file_is_read_unless_training_would_use_a_test_split(tmp_path):
     as_coco(tmp_path, ["test"])
-    assert [s.objects for s in read_real_images(tmp_path).samples] == [None]
-    assert [s.objects for s in read_real_images(tmp_path, roles=STYLE).samples] == [None]
+    expected = read_real_images(tmp_path / "test.json")
+    assert read_real_images(tmp_path) == read_real_images(tmp_path, roles=STYLE) == expected
+    with pytest.raises(InputError, match="has no split train, only test"):
+        read_real_images(tmp_path, roles=TRAIN)
 
 
 @pytest.mark.parametrize("to", ["yolo", "voc", "kitti", "webdataset"])

@@ -18,6 +18,7 @@ from sim2cam.data.formats.coco.ids import CocoIds, read_coco_ids
 from sim2cam.data.label_mapping import LabelMapping
 from sim2cam.data.mask_file import MaskFile
 from sim2cam.data.parsing import convert_validation_errors, read_json
+from sim2cam.data.photo_folder import find_coco_file
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.geometry.boxes import xywh_to_xyxy
@@ -234,6 +235,7 @@ def _parse_results(path: Path, values: list[Any]) -> list[_CocoResult]:
 def _convert_coco_results(
     path: Path, results: Sequence[_CocoResult], captures: Dataset, captures_path: Path
 ) -> Predictions:
+    captures_path = find_coco_file(captures_path) or captures_path
     if not captures_path.is_file():
         raise InputError(
             path,
