@@ -652,7 +652,13 @@ def _check_domain_keys(tables: Any, path: Path) -> None:
                 hint = suggest_name(key, groups[group])
                 raise RecipeError(path, f"unknown key '{place}'. {hint}")
             is_mapping = key in groups[group] and groups[group][key].is_mapping
-            if key == "category" and isinstance(value, dict) and "from" in value:
+            if key == "category" and isinstance(value, dict) and "kind" not in value:
+                if "from" not in value:
+                    raise RecipeError(
+                        path,
+                        f"'{place}': `from` is missing. Name the factor that the category follows, or "
+                        "set a `kind` of distribution.",
+                    )
                 _check_names(value, _CATEGORY_KEYS, path, f"{place}.")
             else:
                 expected = Mapping[str, Distribution] if is_mapping else Distribution
