@@ -40,6 +40,7 @@ from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import KIND_KEY, Domain, list_parameters_of_tables
 from sim2cam.randomize.domain_checks import RecipeNames, check_domain, list_label_classes
+from sim2cam.randomize.references import check_references
 from sim2cam.randomize.material_families import expand_families
 from sim2cam.randomize.materials import FINISH_FACTORS
 from sim2cam.randomize.sampling import FactorValues
@@ -324,7 +325,7 @@ def _build_recipe(layers: Sequence[dict[str, Any] | Path], path: Path) -> Recipe
     tables = _remove_disabled(tables)
     try:
         resolved = _resolve_images(_resolve_assets(tables, path), path)
-        recipe = _ADAPTER.validate_python(_complete_categories(resolved))
+        recipe = _ADAPTER.validate_python(_complete_categories(resolved, path))
     except ValidationError as error:
         raise RecipeError(path, _describe_error(error)) from error
     except UsageError as error:
@@ -523,13 +524,22 @@ def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     return tables | {"assets": assets, "domain": domain}
 
 
-def _complete_categories(tables: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables with the categories of assets and objects, unless the recipe lists its own."""
+def _complete_categories(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the tables with the categories of assets and objects, unless the recipe lists its own.
+
+    Raises:
+        RecipeError: if the category of an object refers to a factor that does not exist.
+    """
     if "categories" in tables or "domain" not in tables:
         return tables
     domain = _DOMAIN_ADAPTER.validate_python({"domain": tables["domain"]})["domain"]
     names = {asset.mesh.category for asset in tables.get("assets", ())} - {""}
-    for label_class in list_label_classes(domain):
+    try:
+        check_references(domain)
+        label_classes = list_label_classes(domain)
+    except ValueError as error:
+        raise RecipeError(path, f"{error}.") from error
+    for label_class in label_classes:
         names.update(label_class.categories)
     return tables | {"categories": sorted(names)}
 
@@ -585,7 +595,7 @@ def _describe_error(error: ValidationError) -> str:
     if first["type"] in ("missing", "missing_argument"):
         return f"key '{'.'.join(place)}' is missing."
     message = first["msg"].removeprefix("Value error, ")
-    if not place:
+    if not place or message.startswith("'domain."):  # the message names the key
         return f"{message}."
     if first["type"].startswith("union_tag"):
         kind = str(first["input"].get("kind"))
