@@ -281,7 +281,8 @@ def _find_rejection(run: _SettlingRun) -> str | None:
         ),
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
         f"a labelled body leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
-        f"a labelled body ended {distance_m:.1f} m away": distance_m > _compute_max_distance_m(run.scene),
+        f"a labelled body ended {distance_m:.1f} m away": distance_m
+        > _compute_max_distance_m(run.scene),
     }
     applicable = (reason for reason, holds in reasons.items() if holds)
     return _find_body_below_table(run.scene) or next(applicable, None)

@@ -40,9 +40,9 @@ from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import KIND_KEY, Domain, list_parameters_of_tables
 from sim2cam.randomize.domain_checks import RecipeNames, check_domain, list_label_classes
-from sim2cam.randomize.references import check_references
 from sim2cam.randomize.material_families import expand_families
 from sim2cam.randomize.materials import FINISH_FACTORS
+from sim2cam.randomize.references import check_references
 from sim2cam.randomize.sampling import FactorValues
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.physics.simulation import RestCriterion
