@@ -44,7 +44,7 @@ class _LabelFactors:
     Attributes:
         count: Number of objects.
         category: Category, by default that of the kind. ``{ from = "rank", cases = {…} }`` follows from another
-            factor of the object.
+            factor of the object, and from ``upward_face`` of a die.
     """
 
     count: Annotated[int, Between(1, MAX_INSTANCES)] = 0
@@ -223,8 +223,9 @@ def _parse_domain(value: Any) -> Domain:
         raise ValueError("domain must be a table of factor groups")
     kinds = _read_kinds(value)
     parameters = _list_group_parameters(tuple(kinds.items()))
+    object_groups = _list_object_groups(tuple(kinds.items()))
     tables = {
-        name: _expand_table(name, table, parameters.get(name, {}))
+        name: _expand_table(name, table, parameters.get(name, {}), object_groups.get(name))
         if isinstance(table, Mapping)
         else table
         for name, table in value.items()
@@ -247,9 +248,16 @@ def _parse_domain(value: Any) -> Domain:
 
 
 def _expand_table(
-    group: str, table: Mapping[str, Any], parameters: Mapping[str, Parameter]
+    group: str,
+    table: Mapping[str, Any],
+    parameters: Mapping[str, Parameter],
+    kind: type[ObjectKind] | None,
 ) -> dict[str, Any]:
-    """Return the table of a group with a distribution for each factor."""
+    """Return the table of a group with a distribution for each factor.
+
+    Raises:
+        ValueError: If a category rule is incomplete.
+    """
     expanded: dict[str, Any] = {}
     for name, value in table.items():
         if name == KIND_KEY:
@@ -258,13 +266,40 @@ def _expand_table(
         if parameter is not None and parameter.is_mapping and isinstance(value, Mapping):
             expanded.update({f"{name}.{key}": entry for key, entry in value.items()})
         elif name == "category" and isinstance(value, Mapping) and "from" in value:
+            if kind is not None and value["from"] in kind.pose_properties:
+                expanded.update(_expand_pose_rule(group, value, kind))
+                continue
             source = f"{group}/*/{value['from']}"
             rest = {key: entry for key, entry in value.items() if key != "from"}
-            kind = "given" if "cases" in value else "same"
-            expanded[name] = {"kind": kind, "factor": source, **rest}
+            rule = "given" if "cases" in value else "same"
+            expanded[name] = {"kind": rule, "factor": source, **rest}
         else:
             expanded[name] = value
     return expanded
+
+
+def _expand_pose_rule(
+    group: str, rule: Mapping[str, Any], kind: type[ObjectKind]
+) -> dict[str, Any]:
+    """Return the factors with the category of each value of a property of the pose.
+
+    Raises:
+        ValueError: If a value has no case, or a case cannot occur.
+    """
+    source = rule["from"]
+    factor, values = kind.pose_properties[source]
+    cases = rule.get("cases", {value: value for value in values})
+    location = f"'domain.{group}.category'"
+    for case in cases:
+        if case not in values:
+            hint = suggest_name(case, values)
+            raise ValueError(f"{location}: '{source}' is never '{case}'. {hint}")
+    missing = [value for value in values if value not in cases]
+    if missing and "otherwise" not in rule:
+        raise ValueError(
+            f"{location}: no case for '{source}' = {', '.join(missing)}. Add it, or set 'otherwise'"
+        )
+    return {f"{factor}.{value}": cases.get(value, rule.get("otherwise")) for value in values}
 
 
 def _sort_groups(

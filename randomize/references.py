@@ -105,6 +105,13 @@ def check_path(
     factors = list(domain.groups[group])
     if location and group in domain.object_groups:  # only distributions can refer to these
         factors += domain.object_groups[group].derived_factors
+        if rest and rest[0] in domain.object_groups[group].pose_properties:
+            raise error_type(
+                f"{prefix}'{rest[0]}' of {group} is known only after the simulation. Only a category can follow "
+                f'from it: category = {{ from = "{rest[0]}", cases = ... }}'
+            )
+        if location.endswith(".category"):
+            factors += domain.object_groups[group].pose_properties
     if (require_factor or rest) and (len(rest) != 1 or rest[0] not in factors):
         name = "/".join(rest)
         raise error_type(

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
-from sim2cam.objects.primitives import Cuboid, Ground
-from sim2cam.randomize.bodies import make_hands, make_placeables
+from sim2cam.objects.primitives import MAX_TARGET_DISTANCE, Cuboid, Ground
+from sim2cam.randomize.bodies import Placeables, make_hands, make_placeables
 from sim2cam.randomize.cameras import make_camera
 from sim2cam.randomize.decals import add_decals
 from sim2cam.randomize.domain import Domain
@@ -24,7 +24,8 @@ from sim2cam.scene.image_facts import EnvironmentMapInfo, TextureImageInfo
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
 
-_GROUND_SIDE_M = 6.0
+_MIN_GROUND_SIDE_M = 6.0
+_ROLL_LENGTHS = 2.0  # room to roll, over the length of a body
 _BACKGROUND_ROUGHNESS = 0.9
 _WALL_THICKNESS_M = 0.004
 _NEUTRAL_CONTACT = 1.0  # contact coefficients multiply, so the body on top decides
@@ -51,10 +52,11 @@ def build_scene(
     """
     factors = replace(factors, surface_images={facts.name: facts for facts in surface_images})
     placeables = make_placeables(factors, domain, assets)
-    loose = arrange_bodies(placeables, factors, _compute_half_extents(factors))
+    ground_side_m = _compute_ground_side_m(placeables)
+    loose = arrange_bodies(placeables, factors, _compute_half_extents(factors, ground_side_m))
     fixtures = (fixture.body for fixture in placeables.fixtures)
     bodies = (
-        *_make_supports(factors),
+        *_make_supports(factors, ground_side_m),
         *_make_background_image(factors),
         *fixtures,
         *loose,
@@ -68,9 +70,19 @@ def build_scene(
     return Scene(add_decals(bodies, factors), make_environment(factors, skies), cameras)
 
 
-def _make_supports(factors: FactorValues) -> list[Body]:
+def _compute_ground_side_m(placeables: Placeables) -> float:
+    """Return a side of the ground such that no body rolls over its edge."""
+    reaches_m = (
+        math.hypot(*placeable.body.pose.position_m) + _ROLL_LENGTHS * placeable.length_m
+        for placeable in (*placeables.targets, *placeables.distractors)
+    )
+    reach_m = max(reaches_m, default=0.0)
+    return max(_MIN_GROUND_SIDE_M, reach_m / MAX_TARGET_DISTANCE)
+
+
+def _make_supports(factors: FactorValues, ground_side_m: float) -> list[Body]:
     ground = Body(
-        "table", Ground(_GROUND_SIDE_M), make_material(factors, "table"), Pose(), is_fixed=True,
+        "table", Ground(ground_side_m), make_material(factors, "table"), Pose(), is_fixed=True,
         friction=_NEUTRAL_CONTACT, restitution=_NEUTRAL_CONTACT,
     )  # fmt: skip
     surface = factors.get_str("layout/surface")
@@ -157,9 +169,9 @@ def _make_slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) ->
     )
 
 
-def _compute_half_extents(factors: FactorValues) -> np.ndarray:
+def _compute_half_extents(factors: FactorValues, ground_side_m: float) -> np.ndarray:
     """Return the half sides (2,) of the area in which bodies are placed."""
     if factors.get_str("layout/surface") in ("table", "mat"):
-        return np.array([_GROUND_SIDE_M, _GROUND_SIDE_M])
+        return np.array([ground_side_m, ground_side_m])
     side = factors.get_float("layout/surface_side_m")
     return np.array([side, side * factors.get_float("layout/aspect")]) / 2

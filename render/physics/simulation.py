@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sim2cam.assets.mesh import build_collider
 from sim2cam.errors import SpecError
 from sim2cam.geometry.motion import RigidMotion
-from sim2cam.objects.primitives import GROUND_DEPTH_M, Ground
+from sim2cam.objects.primitives import GROUND_DEPTH_M, MAX_TARGET_DISTANCE, Ground
 from sim2cam.objects.solid import Solid
 from sim2cam.render.meshes.mesh import compute_extent
 from sim2cam.render.physics.bullet import SCALE
@@ -40,7 +40,7 @@ _RELEASE_STEPS = 120
 _MAX_SUBSTEPS = 64
 _SUBSTEP_SAFETY = 0.8
 _MIN_ENERGY_J = 1e-9
-_MAX_TARGET_DISTANCE_M = 2.0
+_MIN_TARGET_DISTANCE_M = 2.0
 _MIN_PART_VOLUME_FRACTION = 0.01  # of the total volume; smaller parts are ignored
 
 
@@ -281,10 +281,21 @@ def _find_rejection(run: _SettlingRun) -> str | None:
         ),
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
         f"a labelled body leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
-        f"a labelled body ended {distance_m:.1f} m away": distance_m > _MAX_TARGET_DISTANCE_M,
+        f"a labelled body ended {distance_m:.1f} m away": distance_m
+        > _compute_max_distance_m(run.scene),
     }
     applicable = (reason for reason, holds in reasons.items() if holds)
     return _find_body_below_table(run.scene) or next(applicable, None)
+
+
+def _compute_max_distance_m(scene: Scene) -> float:
+    """Return the largest distance from the origin at which a labelled body may end."""
+    sides = (
+        body.asset.side_m
+        for body in scene.bodies
+        if body.name == "table" and isinstance(body.asset, Ground)
+    )
+    return max(_MIN_TARGET_DISTANCE_M, MAX_TARGET_DISTANCE * next(sides, 0.0))
 
 
 def _measure_penetration_m(run: _SettlingRun) -> float:

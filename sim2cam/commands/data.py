@@ -244,8 +244,14 @@ class RenderPreview(Result):
     recipe: str
 
     def summary(self) -> str:
-        """Return the path of the image and the number of scenes."""
-        return f"image: {self.image} ({self.scenes} scenes)"
+        """Return the path of the image and the number of scenes, and why there are fewer than 16."""
+        from sim2cam.data.writer import SAMPLES_PER_SHARD
+        from sim2cam.pipeline.generation import PREVIEW_CPU_S
+
+        if self.scenes == SAMPLES_PER_SHARD:
+            return f"image: {self.image} ({self.scenes} scenes)"
+        reason = f"the preview stops after {PREVIEW_CPU_S:g} s of CPU time"
+        return f"image: {self.image}\n{self.scenes} of {SAMPLES_PER_SHARD} scenes: {reason}"
 
     @property
     def next_step(self) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from sim2cam.objects.primitives import scale_vector
 from sim2cam.objects.solid import TexelLayout, TextureMaps
 from sim2cam.scene import symmetry
 from sim2cam.scene.material import Color, Texture, hsv_to_linear, linear_to_srgb, mix_colors
-from sim2cam.scene.parameters import Between, Fraction, check_sizes
+from sim2cam.scene.parameters import Between, CategoryName, Fraction, Value, check_sizes
 from sim2cam.surfaces.decals import Panel
 from sim2cam.surfaces.mesh import Mesh
 from sim2cam.surfaces.textures import encode_srgb, make_color_sampler
@@ -75,6 +75,8 @@ class DieFactors(TumblingFactors, ContactFactors):
         pip_shape, pip_radius, pip_depth: Outline, radius and depth of pips.
         pip_spread: Distance of the outer pips from the face centre, along each side.
         pip_ace, pip_two, pip_three, pip_rows: Scales of ``Pips``.
+        face_categories: Category by upward face, by default its value. ``category = { from = "upward_face", cases = {
+            "1" = "low", … } }`` sets all.
     """
 
     edge_m: Annotated[float, Between(0.002, 0.2)]
@@ -89,6 +91,7 @@ class DieFactors(TumblingFactors, ContactFactors):
     pip_two: Spread = 1.0
     pip_three: Spread = 1.0
     pip_rows: Spread = 1.0
+    face_categories: Mapping[str, CategoryName] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class Pips:
 
 @dataclass(frozen=True)
 class Die(ObjectKind):
-    """A six-sided die; its category is the upward face.
+    """A six-sided die; its category is the upward face, or follows from it.
 
     Attributes:
         edge_m: Edge length.
@@ -146,10 +149,14 @@ class Die(ObjectKind):
         corner_cut: As in ``DieFactors``.
         pips: Pips of the faces.
         mirrored: Whether the chirality is reversed (faces 3 and 4 exchanged).
+        face_categories: Pairs of an upward face and its category; None if each face is its own category.
     """
 
     factors_type: ClassVar[type[Any]] = DieFactors
     group_types: ClassVar[dict[str, type[Any]]] = {"color": DieColorFactors}
+    pose_properties: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+        "upward_face": ("face_categories", tuple(FACE_NORMALS))
+    }
     shape_symmetries: ClassVar[symmetry.Symmetries] = symmetry.CUBE
     side_count: ClassVar[int] = 6
     has_atlas: ClassVar[bool] = True
@@ -159,6 +166,7 @@ class Die(ObjectKind):
     corner_cut: float
     pips: Pips
     mirrored: bool
+    face_categories: tuple[tuple[str, str], ...] | None = None
     kind: Literal["die"] = "die"
 
     def __post_init__(self) -> None:
@@ -179,7 +187,9 @@ class Die(ObjectKind):
             look.pip_three,
             look.pip_rows,
         )
-        return cls(instance.factors.edge_m, look.rounding, look.corner_cut, pips, look.mirrored)
+        own = instance.factors
+        categories = tuple(own.face_categories.items()) or None
+        return cls(own.edge_m, look.rounding, look.corner_cut, pips, look.mirrored, categories)
 
     @classmethod
     def choose_color(cls, instance: ObjectInstance[DieFactors]) -> Color:
@@ -188,8 +198,9 @@ class Die(ObjectKind):
 
     @classmethod
     def list_label_classes(cls, possible: PossibleValues) -> tuple[LabelClass, ...]:
-        """Return one class with all faces."""
-        return (cls.make_label_class(FACE_NORMALS),)
+        """Return one class with the categories of all faces."""
+        categories = (possible(f"face_categories.{face}") or {face} for face in FACE_NORMALS)
+        return (cls.make_label_class(set[Value]().union(*categories)),)
 
     @property
     def size_m(self) -> Vec3:
@@ -220,8 +231,9 @@ class Die(ObjectKind):
         return list(faces)[best], float(math.acos(min(1.0, ups[best])))
 
     def get_category(self, pose: Pose) -> str:
-        """Return the value of the upper face."""
-        return self.find_upward_face(pose)[0]
+        """Return the category of the upper face, by default its value."""
+        face = self.find_upward_face(pose)[0]
+        return dict(self.face_categories or ()).get(face, face)
 
     def compute_tilt_rad(self, pose: Pose) -> float:
         """Return the angle between the upper face and the horizontal."""

@@ -184,12 +184,15 @@ class ObjectKind(Solid):
         group_types: Dataclasses of further groups per object, by suffix: ``color`` for ``die_color``.
         derived_factors: Texts that follow from a factor, which other factors can refer to: name to factor and
             function.
+        pose_properties: Texts that follow from the pose at rest and from which the category can follow: name to the
+            factor with the category of each text, and the texts.
         symmetries, shape_symmetries: Symmetries of most objects, as in ``LabelClass``.
     """
 
     factors_type: ClassVar[type[Any]]
     group_types: ClassVar[Mapping[str, type[Any]]] = {}
     derived_factors: ClassVar[Mapping[str, tuple[str, Callable[[str], str]]]] = {}
+    pose_properties: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}
     symmetries: ClassVar[Symmetries] = NO_SYMMETRIES
     shape_symmetries: ClassVar[Symmetries] = NO_SYMMETRIES
 

@@ -18,6 +18,8 @@ from sim2cam.surfaces.mesh import Mesh, join_meshes, make_grid_faces, make_patch
 
 GROUND_DEPTH_M = 0.5
 """Thickness of the ground's collider."""
+MAX_TARGET_DISTANCE = 1 / 3
+"""Largest distance of labelled objects from the centre of the ground, over its side."""
 
 SIDES = ("-x", "+x", "-y", "+y", "-z", "+z")
 ENDS = ("-z", "+z")

@@ -27,9 +27,11 @@ _LENGTH_RATIOS = {
     "distractor/size_m": (0.1, 1.0),
 }
 """Ranges of lengths in a recipe, over the median object length."""
+_MAX_SPIN_RAD_S = 25.0  # of the base recipe
+_MAX_RIM_SPEED_M_S = 1.25  # of a median object, over half its length
 
 _RECIPE_TEMPLATE = """\
-# Scenes of the objects in {folder}. Show 16 scenes with `sim2cam render {file} --preview`.
+# Scenes of the objects in {folder}. Show up to 16 scenes with `sim2cam render {file} --preview`.
 # Missing keys are inherited from the base recipe. All numbers can be changed.
 base = "objects"
 name = {name}
@@ -50,6 +52,7 @@ region_m = {{ kind = "log_uniform", {region_m} }}  # radius within which objects
 drop_height_m = {{ kind = "uniform", {drop_height_m} }}
 surface_side_m = {{ kind = "uniform", {surface_side_m} }}  # side of mat or tray
 wall_m = {{ kind = "uniform", {wall_m} }}
+spin_rad_s = {{ kind = "uniform", low = 0, high = {spin_rad_s:.3g} }}  # large objects roll far if they spin fast
 
 [domain.distractor]  # unlabelled objects; shape = "asset" takes them from [assets.clutter]
 size_m = {{ kind = "log_uniform", {size_m} }}
@@ -78,7 +81,7 @@ KIND_BASES = {
 """Shipped recipe with the factors of each kind of objects."""
 
 _KIND_TEMPLATE = """\
-# Scenes with objects of the kind {kind}. Show 16 scenes with `sim2cam render {file} --preview`.
+# Scenes with objects of the kind {kind}. Show up to 16 scenes with `sim2cam render {file} --preview`.
 # Missing keys are inherited from the base recipe. All numbers can be changed;
 # `sim2cam recipe --explain {kind}` lists the factors of the objects.
 base = "{base}"
@@ -143,6 +146,7 @@ def format_recipe(
         low_px=low_px,
         high_px=high_px,
         length=length,
+        spin_rad_s=min(_MAX_SPIN_RAD_S, 2 * _MAX_RIM_SPEED_M_S / length),
         **{path.rpartition("/")[2]: _format_range(path, length) for path in _LENGTH_RATIOS},
     )
 

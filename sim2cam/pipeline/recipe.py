@@ -42,6 +42,7 @@ from sim2cam.randomize.domain import KIND_KEY, Domain, list_parameters_of_tables
 from sim2cam.randomize.domain_checks import RecipeNames, check_domain, list_label_classes
 from sim2cam.randomize.material_families import expand_families
 from sim2cam.randomize.materials import FINISH_FACTORS
+from sim2cam.randomize.references import check_references
 from sim2cam.randomize.sampling import FactorValues
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.physics.simulation import RestCriterion
@@ -324,7 +325,7 @@ def _build_recipe(layers: Sequence[dict[str, Any] | Path], path: Path) -> Recipe
     tables = _remove_disabled(tables)
     try:
         resolved = _resolve_images(_resolve_assets(tables, path), path)
-        recipe = _ADAPTER.validate_python(_complete_categories(resolved))
+        recipe = _ADAPTER.validate_python(_complete_categories(resolved, path))
     except ValidationError as error:
         raise RecipeError(path, _describe_error(error)) from error
     except UsageError as error:
@@ -523,13 +524,22 @@ def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     return tables | {"assets": assets, "domain": domain}
 
 
-def _complete_categories(tables: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables with the categories of assets and objects, unless the recipe lists its own."""
+def _complete_categories(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the tables with the categories of assets and objects, unless the recipe lists its own.
+
+    Raises:
+        RecipeError: if the category of an object refers to a factor that does not exist.
+    """
     if "categories" in tables or "domain" not in tables:
         return tables
     domain = _DOMAIN_ADAPTER.validate_python({"domain": tables["domain"]})["domain"]
     names = {asset.mesh.category for asset in tables.get("assets", ())} - {""}
-    for label_class in list_label_classes(domain):
+    try:
+        check_references(domain)
+        label_classes = list_label_classes(domain)
+    except ValueError as error:
+        raise RecipeError(path, f"{error}.") from error
+    for label_class in label_classes:
         names.update(label_class.categories)
     return tables | {"categories": sorted(names)}
 
@@ -585,7 +595,7 @@ def _describe_error(error: ValidationError) -> str:
     if first["type"] in ("missing", "missing_argument"):
         return f"key '{'.'.join(place)}' is missing."
     message = first["msg"].removeprefix("Value error, ")
-    if not place:
+    if not place or message.startswith("'domain."):  # the message names the key
         return f"{message}."
     if first["type"].startswith("union_tag"):
         kind = str(first["input"].get("kind"))
@@ -652,7 +662,13 @@ def _check_domain_keys(tables: Any, path: Path) -> None:
                 hint = suggest_name(key, groups[group])
                 raise RecipeError(path, f"unknown key '{place}'. {hint}")
             is_mapping = key in groups[group] and groups[group][key].is_mapping
-            if key == "category" and isinstance(value, dict) and "from" in value:
+            if key == "category" and isinstance(value, dict) and "kind" not in value:
+                if "from" not in value:
+                    raise RecipeError(
+                        path,
+                        f"'{place}': `from` is missing. Name the factor that the category follows, or "
+                        "set a `kind` of distribution.",
+                    )
                 _check_names(value, _CATEGORY_KEYS, path, f"{place}.")
             else:
                 expected = Mapping[str, Distribution] if is_mapping else Distribution

@@ -1,6 +1,7 @@
 """From meshes to a score with the commands that a user types."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sim2cam import images
 from sim2cam.cli import main
 from sim2cam.pipeline import generation, new_recipe
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.counterfactual import Intervention
 
 
@@ -85,6 +87,21 @@ def test_a_first_recipe_suits_objects_of_any_size(longest_mm, tmp_path, monkeypa
     assert main(["new", "mine", "--assets", "objects"]) == 0
     assert load_recipe("mine.toml").categories == ("a",)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.toml", "objects"]
+
+
+@pytest.mark.parametrize("longest_mm", [10, 1000, 2000])
+def test_objects_of_any_size_come_to_rest(longest_mm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "objects").mkdir()
+    trimesh.creation.box(np.array([1, 0.8, 0.6]) * longest_mm).export("objects/a.stl")
+    (tmp_path / "objects/a.toml").write_text('unit = "mm"')
+    assert main(["new", "mine", "--assets", "objects"]) == 0
+    recipe = load_recipe("mine.toml")
+    settled = simulate_scene(recipe, seed=0, index=2)
+    side_m = settled.scene.bodies[0].asset.side_m
+    targets = [body for body in settled.scene.bodies if body.is_target]
+    assert targets
+    assert all(math.hypot(*body.pose.position_m) < side_m / 2 for body in targets)
 
 
 def test_a_recipe_that_cannot_be_loaded_is_not_left(place, monkeypatch):

@@ -27,6 +27,13 @@ def test_next_step_is_a_valid_command(result):
     assert parse_command_line(result.next_step.replace(" N ", " 4 "))
 
 
+def test_a_preview_says_why_it_has_fewer_scenes():
+    assert RenderPreview(Path("p.png"), 16, "mine.toml").summary() == "image: p.png (16 scenes)"
+    assert RenderPreview(Path("p.png"), 8, "mine.toml").summary() == (
+        "image: p.png\n8 of 16 scenes: the preview stops after 6 s of CPU time"
+    )
+
+
 def test_next_step_is_the_last_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["new", "mine", "--kind", "die"]) == 0

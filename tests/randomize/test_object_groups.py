@@ -7,10 +7,13 @@ import pytest
 
 from sim2cam.errors import RecipeError
 from sim2cam.objects.card import Card
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import Recipe, load_recipe
+from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.domain_checks import list_label_classes
 from sim2cam.randomize.expected_shares import compute_value_probabilities
 from sim2cam.randomize.sampling import sample_factors
+from sim2cam.render.gbuffer import assign_label_ids
 from sim2cam.scene import shape
 
 SIX_RANKS = ("9", "10", "J", "Q", "K", "A")
@@ -93,6 +96,55 @@ def test_a_die_may_have_one_category(tmp_path):
     recipe = load(tmp_path, 'base = "dice"\ncategories = ["die"]\n[domain.die]\ncategory = "die"')
     _, bodies = compose(recipe)
     assert {body.get_category() for body in bodies} == {"die"}
+
+
+LOW_HIGH = """
+base = "dice"
+[domain.die]
+category = { from = "upward_face", cases = { 1 = "low", 2 = "low", 3 = "low" }, otherwise = "high" }
+"""
+
+
+def test_the_category_of_dice_follows_from_the_upward_face(tmp_path):
+    recipe = load(tmp_path, LOW_HIGH)
+    assert recipe.categories == ("high", "low")
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    small = replace(recipe, render=replace(recipe.render, width=96, height=72, views=1))
+    dataset = generate(small, tmp_path / "sim", count=2, seed=0)
+    categories = set()
+    for index, sample in enumerate(dataset.samples):
+        scene = simulate_scene(small, 0, index).scene
+        names = {number: name for name, number in assign_label_ids(scene).items()}
+        bodies = {body.name: body for body in scene.bodies}
+        for label in sample.objects:
+            body = bodies[names[label.instance_id]]
+            face, _ = body.asset.find_upward_face(body.pose)
+            assert label.category == ("low" if face in "123" else "high")
+            categories.add(label.category)
+    assert categories == {"low", "high"}
+
+
+@pytest.mark.parametrize(
+    ("category", "message"),
+    [
+        ("{ cases = { 1 = 'low' } }", "'domain.die.category': `from` is missing"),
+        ("{ from = 'face', cases = { 1 = 'a' } }", "unknown factor 'face' of die. "),
+        ("{ from = 'upward_face', cases = { 1 = 'a' } }", "no case for 'upward_face' = 2, 3, 4, 5, 6. "),
+        (
+            "{ from = 'upward_face', cases = { 7 = 'a' }, otherwise = 'b' }",
+            "'upward_face' is never '7'. Allowed: 1, 2, 3, 4, 5, 6.",
+        ),
+        (
+            "{ kind = 'same', factor = 'die/*/upward_face' }",
+            "'upward_face' of die is known only after the simulation. ",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_category_rules_say_what_to_do(tmp_path, category, message):
+    with pytest.raises(RecipeError) as caught:
+        load(tmp_path, f"base = 'dice'\n[domain.die]\ncategory = {category}")
+    assert message in str(caught.value)
+    assert "found {" not in str(caught.value)
 
 
 TWO_GROUPS = """
