@@ -265,7 +265,7 @@ def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, cli, scores):
     }
     path = written(tmp_path / "found.json", found)
     said = cli("bench", path, "--captures", coco).out
-    assert f"Detections with a score of at least {min(scores):.3f} (threshold of" in said
+    assert f"Detections with a score of at least {min(scores):.2f} (threshold of" in said
 
 
 def test_missing_results_and_duplicate_labels_are_reported(

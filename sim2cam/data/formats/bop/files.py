@@ -171,7 +171,9 @@ def find_image(folder: Path, image_id: int) -> Path:
     )
 
 
-def parse_pose_matrix(path: Path, location: str, entry: PoseEntry) -> NDArray[np.float64]:
+def parse_pose_matrix(
+    path: Path, location: str, entry: PoseEntry, hint: str = ""
+) -> NDArray[np.float64]:
     """Return the pose matrix (4, 4) to the camera's frame, metres, with the rotation as given.
 
     Raises:
@@ -179,9 +181,8 @@ def parse_pose_matrix(path: Path, location: str, entry: PoseEntry) -> NDArray[np
     """
     matrix = build_pose_matrix(entry.rotation, entry.position_mm)
     if matrix is None:
-        raise InputError(
-            path, f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite."
-        )
+        problem = f"{location}: cam_R_m2c is not a rotation, or cam_t_m2c is not finite. {hint}"
+        raise InputError(path, problem.rstrip())
     return matrix
 
 
