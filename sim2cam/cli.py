@@ -37,7 +37,14 @@ from sim2cam.commands.scenes import ScenesAdd, ScenesRun
 from sim2cam.commands.show import Doctor, Report
 from sim2cam.commands.train import Train
 from sim2cam.commands.tune import Tune
-from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError, suggest_closest, suggest_name
+from sim2cam.errors import (
+    InputError,
+    RepairWarning,
+    Sim2CamError,
+    UsageError,
+    suggest_closest,
+    suggest_name,
+)
 from sim2cam.learn.launch import get_world_size, is_main_process
 from sim2cam.version import __version__
 
