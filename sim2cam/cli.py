@@ -37,7 +37,14 @@ from sim2cam.commands.scenes import ScenesAdd, ScenesRun
 from sim2cam.commands.show import Doctor, Report
 from sim2cam.commands.train import Train
 from sim2cam.commands.tune import Tune
-from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError, suggest_name
+from sim2cam.errors import (
+    InputError,
+    RepairWarning,
+    Sim2CamError,
+    UsageError,
+    suggest_closest,
+    suggest_name,
+)
 from sim2cam.learn.launch import get_world_size, is_main_process
 from sim2cam.version import __version__
 
@@ -159,7 +166,8 @@ def _split_command(arguments: list[str]) -> tuple[str, list[str]]:
         raise UsageError("give a command. See sim2cam --help.")
     if family:
         raise UsageError(f"give a command of {words[0]}: {', '.join(family)}.")
-    raise UsageError(f"unknown command '{words[0]}'. {suggest_name(words[0], _COMMANDS)}.")
+    hint = suggest_closest(words[0], _COMMANDS) or f"{suggest_name(words[0], _COMMANDS)}."
+    raise UsageError(f"unknown command '{words[0]}'. {hint}")
 
 
 def _format_page(arguments: list[str]) -> str:

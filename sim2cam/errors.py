@@ -87,6 +87,10 @@ class LensError(Sim2CamError, ValueError):
 def suggest_name(name: str, allowed: Iterable[str]) -> str:
     """Return a hint with the closest and all allowed names: ``Did you mean 'a'? Allowed: a, b``."""
     options = sorted(allowed)
-    close = difflib.get_close_matches(name, options, n=1)
-    hint = f"Did you mean '{close[0]}'? " if close else ""
-    return f"{hint}Allowed: {', '.join(options)}"
+    return f"{suggest_closest(name, options)} Allowed: {', '.join(options)}".lstrip()
+
+
+def suggest_closest(name: str, allowed: Iterable[str]) -> str:
+    """Return a hint with the closest name, ``Did you mean 'a'?``; empty if none is similar."""
+    close = difflib.get_close_matches(name, sorted(allowed), n=1)
+    return f"Did you mean '{close[0]}'?" if close else ""

@@ -201,7 +201,7 @@ USAGE = [
         "--set light/warmth: give FACTOR=VALUE, such as light/warmth=0.5.",
     ),
     ([], "give a command. See sim2cam --help."),
-    (["rendr"], "unknown command 'rendr'. Did you mean 'render'? Allowed: ablate, "),
+    (["rendr"], "unknown command 'rendr'. Did you mean 'render'?\n"),
     (["adapt"], "give a command of adapt: adapt train, adapt apply."),
     (["render", "dice", "--cuont", "3"], "unknown option --cuont. Did you mean --count?"),
     (["inspect", "sim", "more"], "unknown argument more. See sim2cam inspect --help."),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.card import compute_sample_digest
+from sim2cam import images
 from sim2cam.data.keypoints import find_flip_indices, get_keypoint_names
 from sim2cam.data.reader import read_licences
 from sim2cam.data.sample import Dataset, Sample
@@ -177,15 +177,19 @@ def _collect_licences(dataset: Dataset) -> tuple[str, ...]:
 
 
 def sketch_digests(samples: Iterable[Sample]) -> tuple[str, ...]:
-    """Return the lowest sample digests, at most ``MAX_SKETCH_DIGESTS``.
+    """Return the lowest SHA-256 of image files, at most ``MAX_SKETCH_DIGESTS``.
+
+    Image files keep their bytes in exports, unlike the digests of samples, which include labels.
 
     Comparing the sketches of two datasets of any size shows whether they share many images (Broder 1997,
     "On the resemblance and containment of documents").
 
     Raises:
-        InputError: if a photo cannot be read.
+        InputError: if an image cannot be read.
     """
-    return tuple(sorted({compute_sample_digest(sample) for sample in samples})[:MAX_SKETCH_DIGESTS])
+    return tuple(
+        sorted({images.compute_digest(sample.rgb) for sample in samples})[:MAX_SKETCH_DIGESTS]
+    )
 
 
 def compute_dataset_digest(dataset: Dataset) -> str:

@@ -94,6 +94,10 @@ class PredictionResult:
             self.image, list(zip(self.detections, cuboids, strict=True)), self.categories
         )
 
+    def __repr__(self) -> str:
+        height, width = self.image.shape[:2]
+        return f"PredictionResult({len(self)} objects in {width}x{height} px, ood_score={self.ood_score})"
+
     def _repr_html_(self) -> str:
         counts = {label: self.labels.count(label) for label in dict.fromkeys(self.labels)}
         text = ", ".join(f"{count} × {escape(label)}" for label, count in counts.items())

@@ -181,8 +181,9 @@ class NewResult(Result):
     def summary(self) -> str:
         """Return the sizes and repairs of the assets."""
         objects, categories = len(self.assets), len(self.categories)
-        counts = f"{objects} objects in {categories} categories"
-        lines = [f"recipe: {self.recipe} ({counts if objects else f'{categories} categories'})"]
+        category_count = f"{categories} {'category' if categories == 1 else 'categories'}"
+        object_count = f"{objects} {'object' if objects == 1 else 'objects'} in " if objects else ""
+        lines = [f"recipe: {self.recipe} ({object_count}{category_count})"]
         for asset in self.assets:
             assert asset.info is not None
             size = " x ".join(f"{1e3 * side:.3g}" for side in asset.info.size_m)

@@ -340,6 +340,10 @@ class BenchScores(Result):
         """Average precision at an IoU of 0.5; ``result.score`` has all metrics and intervals."""
         return self.result.score.ap50.value
 
+    def __repr__(self) -> str:
+        score = self.result.score
+        return f"BenchScores(ap50={self.ap50:.3f}, images={score.images}, objects={score.objects})"
+
     def save(self, page: str | Path) -> Path:
         """Write the page and return its path."""
         from sim2cam.commands.pages import write_scores_page

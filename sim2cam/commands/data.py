@@ -48,7 +48,7 @@ class Render:
     out: Path | None = None
     """Folder of the dataset; with --preview the image file, default NAME-preview.png."""
     count: int | None = None
-    """Number of images."""
+    """Number of images; each scene gives as many as the recipe has views."""
     preview: bool = False
     """Render only the first camera of up to 16 scenes, small and with labels, into one image. Takes about 10 s."""
     seed: Seed = 0

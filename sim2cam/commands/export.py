@@ -137,8 +137,11 @@ class ExportResult(Result):
 
     @property
     def next_step(self) -> str:
-        """Command that shows the exported images."""
-        return "" if self.images is None else format_command("inspect", self.out)
+        """Command that shows the exported images; its path can be used as ``--captures``."""
+        if self.images is None:
+            return ""
+        labels = [self.out / name for name in ("data.yaml", *(f"{n}.json" for n in self.images))]
+        return format_command("inspect", next(filter(Path.is_file, labels), self.out))
 
 
 @dataclass(frozen=True)

@@ -269,9 +269,9 @@ class Train:
         if len(held_out.samples) >= MIN_CALIBRATION_IMAGES:
             return training_sets, held_out, "held-out images"
         self.output.make_console().info(
-            f"{self.held_out:g} of the scenes are {len(held_out.samples)} images, fewer than "
-            f"{MIN_CALIBRATION_IMAGES}: all are used for training. Confidences are not calibrated, and "
-            "out-of-distribution images are not detected."
+            "Confidences are not calibrated and out-of-distribution images are not detected: this requires "
+            f"{MIN_CALIBRATION_IMAGES} held-out images, but --held-out {self.held_out:g} gives "
+            f"{len(held_out.samples)}. All images are used for training."
         )
         return datasets, None, "held-out images"
 

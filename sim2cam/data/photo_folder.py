@@ -222,7 +222,7 @@ def format_coco_files(root: Path) -> str:
 
 def _looks_like_coco(path: Path) -> bool:
     content = path.read_bytes() if path.is_file() else b""
-    is_result = b'"detections"' in content  # of bench
+    is_result = b'"detections"' in content or b'"selection_scores"' in content  # of bench
     return not is_result and any(
         key in content for key in (b'"images"', b'"annotations"', b'"categories"')
     )

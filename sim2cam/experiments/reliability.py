@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim2cam.adapt.card import compute_sample_digest
+from sim2cam import images
 from sim2cam.adapt.certificate.certificate import estimate_proportion
 from sim2cam.data.sample import Dataset
 from sim2cam.metrics.bootstrap import Estimate
@@ -122,7 +122,15 @@ def find_training_overlap(captures: Dataset, card: DetectorCard) -> str | None:
     if not card.image_digests:
         return None
     digests = set(card.image_digests)
-    return next((s.name for s in captures.samples if compute_sample_digest(s) in digests), None)
+    return next(
+        (
+            sample.name
+            for sample in captures.samples
+            # cards of earlier releases list digests of samples instead of files
+            if sample.digest in digests or images.compute_digest(sample.rgb) in digests
+        ),
+        None,
+    )
 
 
 def collect_ood_scores(predictions: Mapping[str, Prediction]) -> dict[str, float]:

@@ -43,7 +43,7 @@ folder = {folder}  # relative to this file; `sim2cam assets` lists its content
 
 [render]
 {size}
-views = 4  # cameras per scene
+views = 4  # images per scene; --count of `sim2cam render` counts images
 
 # Lengths are in metres. The median object length is {length:.3g} m.
 [domain.layout]
@@ -89,7 +89,7 @@ name = {name}
 
 [render]
 {size}
-views = 4  # cameras per scene
+views = 4  # images per scene; --count of `sim2cam render` counts images
 
 [domain.layout]
 {kind}_count = {{ kind = "integers", low = 1, high = 8 }}

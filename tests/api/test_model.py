@@ -95,6 +95,10 @@ def test_paths_arrays_and_lists_give_the_same_result(model, photo):
     one = model.predict(str(photo))
     rgb = load_rgb(photo)
     assert len(one)
+    assert repr(one) == (
+        f"PredictionResult({len(one)} objects in {rgb.shape[1]}x{rgb.shape[0]} px, "
+        f"ood_score={one.ood_score})"
+    )
     assert one.boxes_xyxy.shape == (len(one), 4)
     assert len(one.labels) == len(one.scores) == len(one)
     assert set(one.labels) <= set(model.categories)

@@ -225,3 +225,13 @@ def test_bench_and_inspect_take_a_split(tmp_path, capsys):
     assert main(["inspect", str(data), "--split", "val", "--out", str(page), "-q"]) == 0
     assert "val.png" in page.read_text()
     assert "train.png" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("to", "name"), [("coco", "train.json"), ("yolo", "data.yaml"), ("kitti", "")]
+)
+def test_next_step_names_the_exported_labels(rendered, tmp_path, to, name, capsys):
+    out = tmp_path / "out"
+    assert main(["export", str(rendered), "--format", to, "--out", str(out)]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == f"next: sim2cam inspect {out / name}"
+    assert len(read_real_images(out / name).samples) == 8

@@ -97,7 +97,7 @@ def test_few_images_are_all_trained_on(train, tmp_path, capsys):
     card = train(tmp_path / "run")
     assert card.data[0].images == 24
     assert card.ood_threshold is None
-    few = "0.05 of the scenes are 0 images, fewer than 19: all are used for training."
+    few = "requires 19 held-out images, but --held-out 0.05 gives 0. All images are used for training."
     assert few in capsys.readouterr().err
 
 
@@ -115,7 +115,7 @@ def test_development_images_replace_held_out_images(train, retaken, tmp_path, ca
     card = train(tmp_path / "run", "--validation", retaken, "--held-out", "0.85")
     assert card.data[0].images == 24
     assert (card.ood_threshold.measured_on, card.ood_threshold.images) == ("validation images", 24)
-    assert "fewer than" not in capsys.readouterr().err
+    assert "are not calibrated" not in capsys.readouterr().err
 
 
 def test_training_uses_requested_device(sim, retaken, tmp_path, monkeypatch):
@@ -141,10 +141,12 @@ def test_bench_warns_of_training_images(train, sim, retaken, tmp_path, capsys):
     card = train(tmp_path / "run", "--held-out", "0")
     assert len(card.image_digests) == 24
     weights, warned = str(tmp_path / "run/weights.safetensors"), []
-    for captures in (sim.root, retaken):
+    exported = tmp_path / "exported"
+    assert main(["export", str(sim.root), "--out", str(exported)]) == 0
+    for captures in (sim.root, exported, retaken):
         assert main(["bench", weights, "--captures", str(captures), "--workers", "1"]) == 0
         warned.append("the detector was trained on some of these images" in capsys.readouterr().err)
-    assert warned == [True, False]
+    assert warned == [True, True, False]
 
 
 def test_bench_reports_calibration_ood_rate_and_sizes(weights, coco, tmp_path, cli):

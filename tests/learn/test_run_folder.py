@@ -103,7 +103,7 @@ def test_a_training_is_not_overwritten(tmp_path, name):
     with pytest.raises(OutputError) as caught:
         open_run(tmp_path, {}, Moment, resume=False)
     assert str(caught.value) == (
-        f"{tmp_path}: contains a training. Continue with --resume or choose another --out."
+        f"{tmp_path}: contains a training. Continue with --resume, replace it with --overwrite, or choose another --out."
     )
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "mine")]
 

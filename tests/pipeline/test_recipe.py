@@ -244,3 +244,10 @@ def test_unknown_name_gives_suggestion():
         load_recipe("nowhere.toml")
     with pytest.raises(UsageError, match=r"nn\.toml: no such recipe file"):
         load_recipe("n" * 300 + ".toml")
+
+
+@pytest.mark.parametrize("name", ["mine.tml", "mien.toml"])
+def test_similar_recipe_file_is_suggested(tmp_path, name):
+    (tmp_path / "mine.toml").touch()
+    with pytest.raises(UsageError, match=r"no such recipe file\. Did you mean 'mine\.toml'\?$"):
+        load_recipe(str(tmp_path / name))

@@ -1,4 +1,3 @@
-import hashlib
 import json
 from dataclasses import replace
 
@@ -7,6 +6,7 @@ import pytest
 from sim2cam.data.sample import Keypoint, SourceDataset
 from sim2cam.data.writer import FORMAT_VERSION
 from sim2cam.errors import InputError, UsageError
+from sim2cam.images import compute_digest
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import (
     MAX_SKETCH_DIGESTS,
@@ -160,12 +160,14 @@ def test_keypoints_are_those_of_all_parts_and_mirrors_need_their_sides(make_data
     )
 
 
-def test_few_digests_tell_whether_pictures_of_large_sets_are_in_both(make_dataset):
+def test_few_digests_tell_whether_pictures_of_large_sets_are_in_both(make_dataset, tmp_path):
     (first, *_) = make_dataset().samples
-    numbered = [replace(first, digest=hashlib.sha256(bytes([i])).hexdigest()) for i in range(250)]
+    numbered = [replace(first, rgb=tmp_path / f"{i}.png") for i in range(250)]
+    for i, sample in enumerate(numbered):
+        sample.rgb.write_bytes(bytes([i]))
     learned, other = numbered[:200], numbered[200:]
     lowest = set(sketch_digests(learned))
     assert len(lowest) == MAX_SKETCH_DIGESTS
-    assert lowest & {sample.digest for sample in learned[::5] + other}
-    assert not lowest & {sample.digest for sample in other}
+    assert lowest & {compute_digest(sample.rgb) for sample in learned[::5] + other}
+    assert not lowest & {compute_digest(sample.rgb) for sample in other}
     assert sketch_digests(reversed(learned)) == sketch_digests(learned)
