@@ -252,13 +252,19 @@ def _describe_detections(
     objects = detector.card.objects
     if lens is None or not objects:
         detections = prediction.detections
-        return [(d, None) for d in detections], [d.to_json() for d in detections]
+        return [(d, None) for d in detections], [_to_record(d) for d in detections]
     estimates = estimate_poses(prediction, rgb, lens, shapes)
     corners = [objects[e.detection.category].compute_corners_m() for e in estimates]
     return [
         (e.detection, e.project_corners(corners_m, lens))
         for e, corners_m in zip(estimates, corners, strict=True)
-    ], [e.detection.to_json() | {"pose": e.pose and asdict(e.pose)} for e in estimates]
+    ], [_to_record(e.detection) | {"pose": e.pose and asdict(e.pose)} for e in estimates]
+
+
+def _to_record(detection: Detection) -> dict[str, Any]:
+    """Return the JSON values of a detection, with its box rounded to 0.01 pixels."""
+    box = [round(value, 2) for value in detection.box_xyxy]
+    return detection.to_json() | {"box_xyxy": box}
 
 
 def _build_record(

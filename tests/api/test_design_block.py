@@ -104,6 +104,7 @@ def test_subsets_stay_in_memory(recipe, sim, tmp_path):
     model = sim2cam.train(sim[:4], recipe=recipe, out=tmp_path / "run", quiet=True, workers=1)
     assert model.weights == tmp_path / "run" / "weights.safetensors"
     report = model.evaluate(sim[4:7], workers=1)
+    assert repr(report).startswith(f"BenchScores(ap50={report.ap50:.3f}, images=3, ")
     assert len(report.result.captures.samples) == 3
     write_bytes(tmp_path / "photos" / "a.png", encode_png(sim[0].rgb))
     with pytest.raises(InputError, match="has no labels"):

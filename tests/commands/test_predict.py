@@ -59,6 +59,7 @@ def test_each_picture_has_a_line_and_a_drawing(photos, tmp_path, capsys):
     assert [line["image"] for line in found] == ["a.jpg", "a.png", "b.jpg"]
     for detection in (d for line in found for d in line["detections"]):
         assert set(detection) == {"category", "box_xyxy", "score"}
+        assert detection["box_xyxy"] == [round(side, 2) for side in detection["box_xyxy"]]
         assert 0.05 <= detection["score"] <= 1
     assert sorted(p.name for p in out.iterdir()) == ["a.jpg", "a.png.jpg", "b.jpg"]
     assert images.read_size(out / "a.jpg") == (960, 720)  # large enough for text
