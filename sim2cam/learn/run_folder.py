@@ -162,7 +162,8 @@ def open_run(
         check_run_folder(run_dir)
     if not resume and any((run_dir / name).exists() for name in (CHECKPOINT, WEIGHTS)):
         raise OutputError(
-            run_dir, "contains a training. Continue with --resume, replace it with --overwrite, or choose another --out."
+            run_dir,
+            "contains a training. Continue with --resume, replace it with --overwrite, or choose another --out.",
         )
     path = run_dir / CHECKPOINT
     checkpoint = load_checkpoint(path, identity) if path.exists() else None
