@@ -352,6 +352,7 @@ raise SystemExit(main())
 """
 
 
+@pytest.mark.usefixtures("interrupts_heard")
 def test_an_interrupt_amid_the_imports_prints_no_traceback():
     child = subprocess.Popen(
         [sys.executable, "-c", SLOW_IMPORT],
