@@ -11,7 +11,7 @@ from sim2cam.metrics.detection import LabelledDataset, Predictions, stack_boxes
 from sim2cam.metrics.precision_recall import find_best_f1_threshold
 
 _MAX_NORMALISED_COORDINATE_PX = 2.0
-"""Maximum coordinate of boxes that are taken for normalised coordinates."""
+"""Maximum coordinate of boxes that are considered normalised."""
 _MAX_OUTSIDE_FRACTION = 0.01
 """Fraction of boxes outside their images above which all boxes are suspect."""
 

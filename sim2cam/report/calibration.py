@@ -1,4 +1,4 @@
-"""Page of a camera calibration: what the photos determine, how surely, and what to do next."""
+"""Page of a camera calibration: estimated parameters, their intervals, and what to do next."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def write_calibration_page(fit: CameraFit, camera_file: Path, out: Path) -> Path
 
 
 def summarize_calibration(fit: CameraFit, camera_file: Path) -> Verdict:
-    """Return what was estimated, how surely, what is missing, and what to do next."""
+    """Return findings on estimated and missing parameters, with next steps."""
     known = [estimate for estimate in fit.estimates if estimate.value is not None]
     sensors = len(next(iter(fit.sensor_samples.values()), ()))
     return Verdict(

@@ -14,7 +14,7 @@ from sim2cam.models.shipped_weights import list_shipped_weights, locate_shipped_
 
 @pytest.fixture
 def remote(tmp_path, monkeypatch):
-    """Return the server's file of weights that a package without them asks for."""
+    """Serve weights to a package that lacks them; return the file on the server."""
     package, server = tmp_path / "package", tmp_path / "server"
     package.mkdir()
     server.mkdir()

@@ -28,7 +28,7 @@ return {small: small.length, cut: cut.length, injected: window.injected ?? 0,
   images: document.querySelectorAll("main img").length,
   overflow: document.documentElement.scrollWidth - innerWidth};
 """
-"""Script that returns what is wrong with the layout of a page."""
+"""Script that returns layout faults of a page."""
 
 _PROBE = """
 const errors = [];
