@@ -93,7 +93,9 @@ In order: a full model, a classifier as backbone of a detection model, and the s
 architecture of this project, which has its own stem.
 """
 
-_MIN_MATCHED_SHARE = 0.5  # of the backbone's parameters; a feature pyramid may be missing
+_MIN_MATCHED_SHARE = (
+    0.5  # of the parameters of torchvision's backbones, which may contain a feature pyramid
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,16 +202,20 @@ def load_pretrained(model: nn.Module, pretrained: PretrainedWeights) -> frozense
     candidates = [
         _select_matching(pretrained.tensors, model_state, prefix_map) for prefix_map in _PREFIX_MAPS
     ]
-    if isinstance(model, DetectorNetwork) and isinstance(model.backbone, EfficientNetLiteBackbone):
+    has_lite_backbone = isinstance(model, DetectorNetwork) and isinstance(
+        model.backbone, EfficientNetLiteBackbone
+    )
+    if has_lite_backbone:
         candidates.append(_match_in_order(pretrained.tensors, model.backbone.state_dict()))
     matching = max(candidates, key=_count_elements)
     prefix = "backbone.stages." if isinstance(model, DetectorNetwork) else "backbone."
     backbone = {name: value for name, value in model_state.items() if name.startswith(prefix)}
     n_matched = _count_elements({name: matching[name] for name in backbone if name in matching})
-    if n_matched <= _MIN_MATCHED_SHARE * _count_elements(backbone):
+    min_share = 1.0 if has_lite_backbone else _MIN_MATCHED_SHARE
+    if n_matched < min_share * _count_elements(backbone):
         raise CheckpointError(
             Path(pretrained.name),
-            "less than half of the architecture's backbone matches these weights. Use weights of the same model "
+            "too few layers of the architecture's backbone match these weights. Use weights of the same model "
             "or of its backbone: ResNet18_Weights for nano and small, ResNet34_Weights for base, "
             "efficientnet-lite0 for lite0.",
         )
