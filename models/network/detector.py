@@ -128,7 +128,13 @@ class DetectorNetwork(nn.Module):
             _build_residual_head(head, BOX_CHANNELS + n_categories) if residual else None
         )
         self.roi_network = (
-            RoiNetwork(n_categories, classify=roi_classifier, surfaces=poses, residual=residual)
+            RoiNetwork(
+                _build_roi_backbone(architecture, poses=poses),
+                n_categories,
+                classify=roi_classifier,
+                surfaces=poses,
+                residual=residual,
+            )
             if roi_classifier or poses
             else None
         )
@@ -228,6 +234,15 @@ def decode_points(
     unit_px = log_sides.mean(1, keepdim=True).exp() * UNIT_PX
     positions = centres[:, None] + points[..., :2] * unit_px[..., None]
     return positions, points[..., 2].clamp(*LOG_SCALE_RANGE).exp() * unit_px, unit_px
+
+
+def _build_roi_backbone(
+    architecture: str, *, poses: bool
+) -> ResNetBackbone | EfficientNetLiteBackbone:
+    layout = ARCHITECTURES[architecture]
+    if isinstance(layout, EfficientNetLiteArchitecture):
+        return EfficientNetLiteBackbone(layout, n_levels=3)
+    return ResNetBackbone((1, 3, 1) if poses else (1, 1, 1))
 
 
 def _build_upsampling(in_channels: int, out_channels: int) -> nn.Sequential:

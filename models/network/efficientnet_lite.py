@@ -37,16 +37,21 @@ _LEVELS = ((1,), (2,), (3, 4), (5, 6))
 
 
 class EfficientNetLiteBackbone(nn.Module):
-    """EfficientNet-Lite without classifier, for images whose sides are multiples of 32.
+    """EfficientNet-Lite without classifier, for images whose sides are multiples of the coarsest stride.
 
     Padding is that of TensorFlow for even sides, with which the published weights were trained.
 
+    Args:
+        layout: size of the backbone.
+        n_levels: number of levels: 4 for strides 4, 8, 16 and 32.
+
     Attributes:
-        out_channels: channels of the features at strides 4, 8, 16 and 32.
+        out_channels: channels of the features of each level.
     """
 
-    def __init__(self, layout: EfficientNetLiteArchitecture) -> None:
+    def __init__(self, layout: EfficientNetLiteArchitecture, n_levels: int = 4) -> None:
         super().__init__()
+        levels = _LEVELS[:n_levels]
         stages, in_channels = [], STEM_CHANNELS
         for index, stage in enumerate(_STAGES):
             channels = _round_channels(layout.width * stage.channels)
@@ -67,10 +72,10 @@ class EfficientNetLiteBackbone(nn.Module):
         self.stem = nn.Sequential(*_build_convolution(3, STEM_CHANNELS, 3, stride=2), *stages[0])
         self.stages = nn.ModuleList(
             nn.Sequential(*(block for index in level for block in stages[index]))
-            for level in _LEVELS
+            for level in levels
         )
         self.out_channels = tuple(
-            _round_channels(layout.width * _STAGES[level[-1]].channels) for level in _LEVELS
+            _round_channels(layout.width * _STAGES[level[-1]].channels) for level in levels
         )
 
     def forward(self, image: Tensor) -> list[Tensor]:

@@ -219,6 +219,10 @@ def load_pretrained(model: nn.Module, pretrained: PretrainedWeights) -> frozense
             "or of its backbone: ResNet18_Weights for nano and small, ResNet34_Weights for base, "
             "efficientnet-lite0 for lite0.",
         )
+    for name in list(matching):  # the RoI network has a smaller backbone of the same kind
+        roi_name = f"roi_network.{name}"
+        if roi_name in model_state and model_state[roi_name].shape == matching[name].shape:
+            matching[roi_name] = matching[name]
     model.load_state_dict(matching, strict=False)
     return frozenset(matching)
 

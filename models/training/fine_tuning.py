@@ -127,7 +127,7 @@ def compute_lr_scale(name: str, fine_tuning: FineTuning | None, n_stages: int) -
     """
     if fine_tuning is None or fine_tuning.residual:
         return 1.0
-    number = get_stage_number(name)
+    number = get_stage_number(name) if name.startswith("backbone.") else None
     depth = (
         next((d for layer, d in _OTHER_DEPTHS.items() if name.startswith(f"{layer}.")), 0)
         if number is None
@@ -137,8 +137,8 @@ def compute_lr_scale(name: str, fine_tuning: FineTuning | None, n_stages: int) -
 
 
 def get_stage_number(name: str) -> int | None:
-    """Return 0 for a layer of the backbone's stem, i for one of its i-th stage, and None for others."""
-    match = re.match(r"backbone\.(?:stem|stages\.(\d+))\.", name)
+    """Return 0 for a layer of a backbone's stem, i for one of its i-th stage, and None for others."""
+    match = re.match(r"(?:roi_network\.)?backbone\.(?:stem|stages\.(\d+))\.", name)
     return None if match is None else int(match[1] or -1) + 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -45,14 +46,19 @@ class PretrainedLayers:
 
     def __init__(self, network: nn.Module, names: Collection[str], config: TrainConfig) -> None:
         self._config, self._tuning = config, config.backbone or BackboneTuning()
-        stages = {name: get_stage_number(name) for name, _ in network.named_parameters()}
-        self._n_stages = max(
-            (number for number in stages.values() if number is not None), default=0
-        )
+        stages = {
+            name: number
+            for name, _ in network.named_parameters()
+            if (number := get_stage_number(name)) is not None
+        }
+        self._n_stages: dict[str, int] = defaultdict(int)  # by backbone
+        for name, number in stages.items():
+            backbone, _, _ = name.partition("backbone.")
+            self._n_stages[backbone] = max(self._n_stages[backbone], number)
         self._stages = {
             name: number
             for name, number in stages.items()
-            if number is not None and name in names and config.backbone is not None
+            if name in names and config.backbone is not None
         }
         self._parameters = [
             (stage, network.get_parameter(name)) for name, stage in self._stages.items()
@@ -75,8 +81,9 @@ class PretrainedLayers:
         """Return the learning rate of a parameter relative to that of the step."""
         stage = self._stages.get(name)
         if stage is None:
-            return LrScale(compute_lr_scale(name, self._config.fine_tuning, self._n_stages))
-        scale = self._tuning.lr_scale * self._tuning.layer_decay ** (self._n_stages - stage)
+            return LrScale(compute_lr_scale(name, self._config.fine_tuning, self._n_stages[""]))
+        n_stages = self._n_stages[name.partition("backbone.")[0]]
+        scale = self._tuning.lr_scale * self._tuning.layer_decay ** (n_stages - stage)
         return LrScale(scale, self._thaw_step, self._config.warmup_steps if self._thaw_step else 0)
 
     @property

@@ -569,8 +569,8 @@ def test_weights_come_from_the_generator_alone():
         ({"architecture": PIXELS}, f"{PIXELS} learns masks. Set masks = true in the recipe's [train], or use "
          "another architecture"),
         ({"architecture": "keypointrcnn_resnet50_fpn"}, "keypointrcnn_resnet50_fpn learns keypoints. Set key"),
-        ({"pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file, or a torchvision name"),
-        ({"architecture": "nano", "pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file"),
+        ({"pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give auto, a .safetensors file, "),
+        ({"architecture": "nano", "pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give auto, a .safetensors file, "),
         ({"batch": 1}, "fcos_resnet50_fpn uses batch normalization: batch must be 2 or more, not 1"),
     ],
 )  # fmt: skip
