@@ -86,10 +86,11 @@ class Neck(nn.Module):
 
     def forward(self, features: list[Tensor]) -> Tensor:
         """Return the fused features."""
-        *finer, x = (layer(level) for layer, level in zip(self.lateral, features, strict=True))
-        for name, lateral in zip(self._merge_names, reversed(finer), strict=True):
-            x = self.get_submodule(name)(lateral + upsample_2x(x))
-        return x
+        lateral = [layer(level) for layer, level in zip(self.lateral, features, strict=True)]
+        fused: Tensor = lateral.pop()
+        for name in self._merge_names:
+            fused = self.get_submodule(name)(lateral.pop() + upsample_2x(fused))
+        return fused
 
 
 def upsample_2x(features: Tensor) -> Tensor:

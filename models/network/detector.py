@@ -314,10 +314,12 @@ def list_residual_heads(detector: DetectorNetwork) -> list[nn.Sequential]:
 def _initialize_weights(detector: DetectorNetwork, generator: torch.Generator) -> None:
     for module in detector.modules():
         if isinstance(module, nn.Conv2d):
-            # torch counts the outputs of all groups; those of a depthwise convolution equal its inputs
-            mode = "fan_out" if module.groups == 1 else "fan_in"
             nn.init.kaiming_normal_(
-                module.weight, mode=mode, nonlinearity="relu", generator=generator
+                module.weight,
+                # torch counts the outputs of all groups; a depthwise convolution has as many as inputs
+                mode="fan_out" if module.groups == 1 else "fan_in",
+                nonlinearity="relu",
+                generator=generator,
             )
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

@@ -202,16 +202,15 @@ def load_pretrained(model: nn.Module, pretrained: PretrainedWeights) -> frozense
     candidates = [
         _select_matching(pretrained.tensors, model_state, prefix_map) for prefix_map in _PREFIX_MAPS
     ]
-    has_lite_backbone = isinstance(model, DetectorNetwork) and isinstance(
-        model.backbone, EfficientNetLiteBackbone
-    )
-    if has_lite_backbone:
-        candidates.append(_match_in_order(pretrained.tensors, model.backbone.state_dict()))
+    lite_backbone = model.backbone if isinstance(model, DetectorNetwork) else None
+    if isinstance(lite_backbone, EfficientNetLiteBackbone):
+        candidates.append(_match_in_order(pretrained.tensors, lite_backbone.state_dict()))
     matching = max(candidates, key=_count_elements)
     prefix = "backbone.stages." if isinstance(model, DetectorNetwork) else "backbone."
     backbone = {name: value for name, value in model_state.items() if name.startswith(prefix)}
     n_matched = _count_elements({name: matching[name] for name in backbone if name in matching})
-    min_share = 1.0 if has_lite_backbone else _MIN_MATCHED_SHARE
+    is_lite = isinstance(lite_backbone, EfficientNetLiteBackbone)
+    min_share = 1.0 if is_lite else _MIN_MATCHED_SHARE
     if n_matched < min_share * _count_elements(backbone):
         raise CheckpointError(
             Path(pretrained.name),
@@ -263,7 +262,10 @@ def _read_package(package: _WeightsPackage) -> Mapping[str, Tensor]:
             folder / _CACHED_FILE,
         )
 
-    return load_file(unpack_cached(source, _CACHE_VERSION, convert) / _CACHED_FILE)
+    tensors: Mapping[str, Tensor] = load_file(
+        unpack_cached(source, _CACHE_VERSION, convert) / _CACHED_FILE
+    )
+    return tensors
 
 
 def _match_in_order(
