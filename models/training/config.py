@@ -172,7 +172,7 @@ OMITTED_WHEN_UNSET = (
     "keypoints", "masks", "min_category_visible", "roi_classifier", "bfloat16", "residual", "fine_tuning",
     "adapt", "patience",
     "initial_weights", "target_images", "background_images", "evaluations", "balance", "pretrained",
-    "backbone",
+    "backbone", "strong_colour",
     "copy_paste", "instance_colour_jitter", "dead_leaves",
 )  # fmt: skip
 """Settings that are left out of cards, checkpoints and results if not used; older files lack them."""
@@ -213,6 +213,8 @@ class TrainConfig:
         roi_classifier: predict categories from RoI crops of one size, which learns small marks from far
             fewer crops.
         photometric: augment colours, sharpness and noise.
+        strong_colour: augment them as strongly as the best detectors of BOP (Liu et al. 2022, "GDRNPP"), for
+            categories that differ in shape.
         copy_paste: paste objects from up to two other images of the dataset. Needs instance masks.
         instance_colour_jitter: shift the colours of each object independently. Needs instance masks.
             Compensates for scans that carry the colours of another camera.
@@ -254,6 +256,7 @@ class TrainConfig:
     flips: bool = True
     min_visible: Annotated[float, Between(0, 1)] = 0.5
     photometric: bool = True
+    strong_colour: bool = False
     copy_paste: bool = False
     instance_colour_jitter: bool = False
     dead_leaves: bool = False
@@ -283,14 +286,7 @@ class TrainConfig:
         if self.crop_px < MIN_CROP_PX or self.crop_px % MIN_CROP_PX:
             raise UsageError(f"crop_px must be a multiple of {MIN_CROP_PX}, not {self.crop_px}")
         check_settings(self)
-        if self.poses and self.flips:
-            raise UsageError("poses need flips = false: mirrored objects have no pose")
-        if self.roi_classifier and self.keypoints:
-            raise UsageError(
-                "roi_classifier needs keypoints = false: keypoints are not predicted per RoI category"
-            )
-        if self.masks and self.amodal:
-            raise UsageError("masks need amodal = false: hidden parts have no pixels")
+        self._check_contradictions()
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
@@ -300,11 +296,6 @@ class TrainConfig:
             )
         if not 0 <= self.ema_decay < 1:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
-        if self.backbone is not None and (not self.pretrained or self.is_torchvision):
-            raise UsageError(
-                "backbone needs pretrained weights and one of sim2cam's architectures. Set pretrained, or remove "
-                "backbone."
-            )
         self._check_mix()
         self._check_adapt()
 
@@ -330,6 +321,23 @@ class TrainConfig:
             from sim2cam.models.network.pretrained import check_pretrained
 
             check_pretrained(self.pretrained)
+
+    def _check_contradictions(self) -> None:
+        if self.poses and self.flips:
+            raise UsageError("poses need flips = false: mirrored objects have no pose")
+        if self.roi_classifier and self.keypoints:
+            raise UsageError(
+                "roi_classifier needs keypoints = false: keypoints are not predicted per RoI category"
+            )
+        if self.strong_colour and not self.photometric:
+            raise UsageError("strong_colour needs photometric = true")
+        if self.masks and self.amodal:
+            raise UsageError("masks need amodal = false: hidden parts have no pixels")
+        if self.backbone is not None and (not self.pretrained or self.is_torchvision):
+            raise UsageError(
+                "backbone needs pretrained weights and one of sim2cam's architectures. Set pretrained, or remove "
+                "backbone."
+            )
 
     def _check_mix(self) -> None:
         for name in self.balance:
