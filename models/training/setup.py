@@ -41,6 +41,8 @@ class AuxiliaryData:
         initial_weights: file of weights to fine-tune.
         target_images: unlabelled images to adapt to; only their pixels are used.
         background_images: images without objects of interest, pasted behind objects; only their pixels are used.
+        background_shares: number of images and share of each source of the background images, in order; empty for
+            equally frequent images.
         validation_set: labelled images for early stopping (``patience``); not used for training.
     """
 
@@ -48,6 +50,7 @@ class AuxiliaryData:
     target_images: Dataset | None = None
     background_images: Dataset | None = None
     validation_set: Dataset | None = None
+    background_shares: tuple[tuple[int, float], ...] = ()
 
 
 NO_AUXILIARY_DATA = AuxiliaryData()
@@ -66,8 +69,9 @@ class TrainingSetup:
         objects: geometry by category for pose learning; empty without poses.
         tasks: what the detector learns besides boxes.
         initial_weights: weights to fine-tune; None for training from scratch.
-        target_images: unlabelled images to adapt to; None without.
+        target_images: unlabelled images to adapt to, or for backgrounds; None without.
         background_images: unlabelled background images; None without.
+        background_shares: as in ``AuxiliaryData``.
         validation_set: labelled images for early stopping; None for a fixed number of steps.
         target_images_record, background_images_record: their records for the card.
     """
@@ -81,6 +85,7 @@ class TrainingSetup:
     initial_weights: InitialWeights | None
     target_images: Dataset | None
     background_images: Dataset | None
+    background_shares: tuple[tuple[int, float], ...]
     validation_set: Dataset | None
     target_images_record: DatasetRecord | None
     background_images_record: DatasetRecord | None
@@ -114,7 +119,8 @@ class TrainingSetup:
             "validation_set": _make_record(self.validation_set),
         }
         digests = {name: record.digest for name, record in auxiliary.items() if record is not None}
-        return {"config": settings, "categories": self.categories, "data": data, **digests}
+        shares = {"background_shares": self.background_shares} if self.background_shares else {}
+        return {"config": settings, "categories": self.categories, "data": data, **digests, **shares}
 
     def make_card(self) -> DetectorCard:
         """Return the card of the untrained detector."""
@@ -206,6 +212,7 @@ def make_training_setup(
         cutouts=config.copy_paste
         or config.instance_colour_jitter
         or config.dead_leaves
+        or config.target_backgrounds
         or auxiliary_data.background_images is not None,
     )
     has_backgrounds = auxiliary_data.background_images is not None
@@ -213,6 +220,7 @@ def make_training_setup(
         (has_backgrounds, "put on background images", "without --backgrounds"),
         (config.copy_paste, "pasted into other images", "with copy_paste = false"),
         (config.dead_leaves, "put on dead-leaves backgrounds", "with dead_leaves = false"),
+        (config.target_backgrounds, "put on target images", "with target_backgrounds = false"),
         (
             config.instance_colour_jitter,
             "jittered in colour",
@@ -249,6 +257,7 @@ def make_training_setup(
         initial_weights,
         target_images,
         background_images,
+        auxiliary_data.background_shares,
         None if validation_set is None else select_boxes(validation_set, amodal=config.amodal),
         _make_record(target_images),
         _make_record(background_images),
@@ -285,10 +294,11 @@ def _check_auxiliary_data(config: TrainConfig, auxiliary_data: AuxiliaryData) ->
         raise UsageError(
             "fine_tuning needs initial weights. Add --from, or remove fine_tuning from the recipe's [train]."
         )
-    if config.adapt is not None and auxiliary_data.target_images is None:
-        raise UsageError(
-            "adapt needs unlabelled target images. Add --captures, or remove adapt from the recipe's [train]."
-        )
+    for name in ("adapt", "target_backgrounds"):
+        if getattr(config, name) and auxiliary_data.target_images is None:
+            raise UsageError(
+                f"{name} needs unlabelled target images. Add --captures, or remove {name} from the recipe's [train]."
+            )
     validation_set = auxiliary_data.validation_set if config.patience else None
     for sample in () if validation_set is None else validation_set.samples:
         if sample.objects is None:
@@ -297,10 +307,10 @@ def _check_auxiliary_data(config: TrainConfig, auxiliary_data: AuxiliaryData) ->
             )
     if auxiliary_data.target_images is None:
         return
-    if config.adapt is None:
+    if config.adapt is None and not config.target_backgrounds:
         raise UsageError(
             f"--captures {auxiliary_data.target_images.root}: no adaptation method uses these images. Set one "
-            "in the recipe's [train.adapt]."
+            "in the recipe's [train.adapt], or set target_backgrounds = true in its [train]."
         )
     if not auxiliary_data.target_images.samples:
         raise InputError(auxiliary_data.target_images.root, "contains no images to adapt to.")
