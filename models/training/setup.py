@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,13 @@ class TrainingSetup:
         }
         digests = {name: record.digest for name, record in auxiliary.items() if record is not None}
         shares = {"background_shares": self.background_shares} if self.background_shares else {}
-        return {"config": settings, "categories": self.categories, "data": data, **digests, **shares}
+        return {
+            "config": settings,
+            "categories": self.categories,
+            "data": data,
+            **digests,
+            **shares,
+        }
 
     def make_card(self) -> DetectorCard:
         """Return the card of the untrained detector."""
@@ -275,13 +281,18 @@ def _check_object_coordinates(datasets: WeightedDatasets) -> None:
         )
 
 
+def has_instance_masks(datasets: Iterable[Dataset]) -> bool:
+    """Return whether any sample has instance masks."""
+    return any(
+        "ids" in sample.channels or any(label.mask is not None for label in sample.objects or ())
+        for dataset in datasets
+        for sample in dataset.samples
+    )
+
+
 def _check_instance_masks(datasets: WeightedDatasets, use: str, alternative: str) -> None:
     """Raise ``InputError`` if no sample has instance masks; ``use`` and ``alternative`` are for the message."""
-    samples = [sample for dataset, _ in datasets for sample in dataset.samples]
-    if not any(
-        "ids" in sample.channels or any(label.mask is not None for label in sample.objects or ())
-        for sample in samples
-    ):
+    if not has_instance_masks(dataset for dataset, _ in datasets):
         raise InputError(
             datasets[0][0].root,
             f"has no instance masks, so objects cannot be {use}. Render with ids in --channels, or train "

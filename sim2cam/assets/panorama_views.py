@@ -20,6 +20,7 @@ _FIELD_OF_VIEW_RANGE_RAD = (math.radians(70), math.radians(110))
 _ELEVATION_RANGE_RAD = (math.radians(-70), math.radians(30))
 _ROLL_STD_RAD = math.radians(8)
 _ASPECT = 3 / 4
+_WIDTH_STEP_PX = 32  # few sizes, so that the card of a dataset can list them
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,10 @@ class PanoramaView:
 def sample_view(rows: int, rng: np.random.Generator) -> PanoramaView:
     """Sample a view of a map with a number of rows, mostly of what lies below the horizon."""
     field_of_view_rad = float(rng.uniform(*_FIELD_OF_VIEW_RANGE_RAD))
-    magnification = math.exp(rng.uniform(*np.log(MAGNIFICATION_RANGE)))
-    focal_px = magnification * rows / math.pi
-    width = max(math.floor(2 * focal_px * math.tan(field_of_view_rad / 2)), 2)
+    unmagnified_width = 2 * rows / math.pi * math.tan(field_of_view_rad / 2)
+    step = _WIDTH_STEP_PX if unmagnified_width >= _WIDTH_STEP_PX else 1
+    first, last = (factor * unmagnified_width / step for factor in MAGNIFICATION_RANGE)
+    width = step * int(rng.integers(math.ceil(first), math.floor(last), endpoint=True))
     return PanoramaView(
         float(rng.uniform(0, 2 * math.pi)),
         float(rng.uniform(*_ELEVATION_RANGE_RAD)),

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.assets.package_files import PackagedPanorama
 from sim2cam.assets.panorama_views import project_view, sample_view
+from sim2cam.data.card import build_card, write_card
 from sim2cam.data.photo_sources import PhotoSource, write_photo_sources
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.writer import write_json
 from sim2cam.files import convert_write_errors, write_bytes
 from sim2cam.progress import Progress, ignore_progress
@@ -62,7 +64,7 @@ def write_background_images(
     seed: int = 0,
     progress: Progress = ignore_progress,
 ) -> int:
-    """Write views of environment maps, the maps as Radiance files, and the sources of both.
+    """Write views of environment maps, the maps as Radiance files, the sources of both, and a card.
 
     Args:
         panoramas: Environment maps.
@@ -98,6 +100,7 @@ def write_background_images(
             sources[name] = replace(panorama.source, source=f"view of {panorama.source.source}")
     write_json(part / _VIEWS_FILE, views)
     write_photo_sources(part, sources)
+    write_card(build_card(read_real_images(part / IMAGES_FOLDER)), part)
     with convert_write_errors(folder):
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
