@@ -451,7 +451,8 @@ def _read_exr(path: Path) -> NDArray[np.float32]:
         import OpenEXR
     except ImportError as error:
         raise InputError(
-            path, 'is an OpenEXR image. Run: pip install "sim2cam[panoramas]", or convert it to .hdr.'
+            path,
+            'is an OpenEXR image. Run: pip install "sim2cam[panoramas]", or convert it to .hdr.',
         ) from error
     if get_file_size(path) > _MAX_FILE_BYTES:
         raise InputError(path, f"larger than {_MAX_FILE_BYTES >> 20} MiB. Scale it down.")

@@ -39,7 +39,7 @@ _CONTRAST_RANGE, _SHOULDER_RANGE, _SATURATION_RANGE = (0.9, 1.4), (0.6, 0.95), (
 _JPEG_QUALITY = 95
 _MIN_STD = 6.0  # of the grey levels; views of a uniform surface teach nothing
 _MAX_TRIALS = 8
-_MIN_RADIANCE = 1e-6
+_DARK_FRACTION, _MIN_RADIANCE = 0.01, 1e-6  # black areas count as this fraction of the mean
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,8 @@ def _sample_tone(rng: np.random.Generator) -> ToneParameters:
 
 def develop_view(radiance: NDArray[np.float32], tone: ToneParameters) -> NDArray[np.uint8]:
     """Return the image (h, w, 3) RGB of a view's linear radiance (h, w, 3)."""
-    levels = np.maximum(radiance.mean(axis=2, dtype=np.float64), _MIN_RADIANCE)
+    levels = radiance.mean(axis=2, dtype=np.float64)
+    levels = np.maximum(levels, max(_DARK_FRACTION * levels.mean(), _MIN_RADIANCE))
     geometric_mean = math.exp(float(np.log(levels).mean()))
     exposed = radiance * np.float32(_MIDDLE_GREY * 2**tone.exposure_ev / geometric_mean)
     return encode_srgb(apply_tone_curve(exposed, tone.contrast, tone.shoulder, tone.saturation))

@@ -102,7 +102,10 @@ PUBLIC_DATASETS = {
             "Flickr users; collected by Lin et al. 2014 (cocodataset.org)",
             (
                 (Source(f"{_COCO}/zips/val2017.zip", _MAX_ARCHIVE_BYTES), ""),
-                (Source(f"{_COCO}/annotations/annotations_trainval2017.zip", _MAX_ARCHIVE_BYTES), ""),
+                (
+                    Source(f"{_COCO}/annotations/annotations_trainval2017.zip", _MAX_ARCHIVE_BYTES),
+                    "",
+                ),
             ),
             arrange_coco_photos,
         ),

@@ -67,7 +67,9 @@ def arrange_coco_photos(archive_dir: Path, folder: Path) -> None:
     sources: dict[str, PhotoSource] = {}
     for image in file.images:
         if not (archive_dir / _PHOTOS / image.file_name).is_file():
-            raise InputError(path, f"photo {image.file_name} is not in the archive, which has changed.")
+            raise InputError(
+                path, f"photo {image.file_name} is not in the archive, which has changed."
+            )
         sources[f"images/{image.file_name}"] = PhotoSource(
             f"COCO val2017: {image.flickr_url or image.file_name}",
             licences.get(image.license, "unknown"),
