@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Download a public dataset, or make background images from installed environment maps."""
+    """Download a public dataset, or make background images."""
 
     name: Annotated[str, Argument("NAME")]
     """dice: photos of dice with boxes. lmo, lm, tless, tudl, icbin, ycbv: BOP test images with poses and meshes. backgrounds: photographs and skies from installed environment maps. coco-val2017: photos for backgrounds."""

@@ -92,7 +92,7 @@ class Train:
     captures: Rare[Path | None] = None
     """Unlabelled real images for feature adaptation, as set in [train.adapt]."""
     backgrounds: Rare[Annotated[tuple[Path, ...], Option("IMAGES")]] = (AUTO,)
-    """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used behind and before the objects in half of the samples each. auto: the photographs of sim2cam fetch, if there are any. none: without."""
+    """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used behind and before the objects in half of the samples each. auto: the photographs of sim2cam fetch. none: without. Default: auto."""
     background_mix: Rare[tuple[float, ...]] = ()
     """Share of each of the --backgrounds; default: by the number of images, equal shares with auto."""
     validation: Path | None = None

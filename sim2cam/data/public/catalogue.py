@@ -27,7 +27,7 @@ class PublicDataset:
     checksum_list: Path | None = None
 
 
-_COCO = "http://images.cocodataset.org"
+_COCO = "https://s3.amazonaws.com/images.cocodataset.org"
 _BOP_HUB = "https://huggingface.co/datasets/bop-benchmark"
 _MB = 1_000_000
 _MAX_ARCHIVE_BYTES = 2_000 * _MB
