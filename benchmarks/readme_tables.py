@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from result_tables import cameras, dice, lmo, model_cards, scenes, speed, translators
+from result_tables import backbones, cameras, dice, lmo, model_cards, scenes, speed, translators
 from result_tables.cells import Results, format_score
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +57,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "lmo-published": ("lmo.json", lmo.tabulate_lmo_published),
     "lmo-training": ("lmo.json", lmo.tabulate_lmo_training),
     "lmo-truth": ("lmo_truth.json", lmo.tabulate_lmo_truth),
+    "backbones": ("backbones.json", backbones.tabulate_backbones),
     "render": ("render.json", speed.tabulate_renderers),
     "render-targets": ("render.json", speed.tabulate_render_targets),
     "render-limits": ("render.json", speed.tabulate_renderer_limits),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 from torch.nn import functional
 
 from sim2cam.models.compat import BasicBlock, ResNet
 
-BACKBONE_CHANNELS = (64, 128, 256)  # at strides 4, 8 and 16
+BACKBONE_CHANNELS = (64, 128, 256)  # of residual backbones at strides 4, 8 and 16
 
 
 class ResNetBackbone(nn.Module):
     """Residual backbone with features at strides 4, 8 and 16 of ``BACKBONE_CHANNELS`` channels."""
+
+    out_channels = BACKBONE_CHANNELS
 
     def __init__(self, blocks: tuple[int, int, int]) -> None:
         super().__init__()
@@ -65,25 +67,30 @@ class DilatedBackbone(nn.Module):
 
 
 class Neck(nn.Module):
-    """Feature pyramid neck of a ``ResNetBackbone``, with outputs (n, out_channels, h/4, w/4).
+    """Feature pyramid neck with outputs (n, out_channels, h/4, w/4) (Lin et al. 2017).
 
     Args:
+        in_channels: channels of the backbone's features at strides 4, 8, 16 and so on.
         channels: channels of the fused strides.
         out_channels: channels of the output.
     """
 
-    def __init__(self, channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: Sequence[int], channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lateral = nn.ModuleList([nn.Conv2d(c, channels, 1) for c in BACKBONE_CHANNELS])
-        self.merge_8 = build_conv_block(channels, channels)
-        self.merge_4 = build_conv_block(channels, out_channels)
+        self.lateral = nn.ModuleList([nn.Conv2d(c, channels, 1) for c in in_channels])
+        self._merge_names = []
+        for level in reversed(range(len(in_channels) - 1)):
+            name = f"merge_{4 << level}"
+            self.add_module(name, build_conv_block(channels, channels if level else out_channels))
+            self._merge_names.append(name)
 
     def forward(self, features: list[Tensor]) -> Tensor:
         """Return the fused features."""
-        fine, middle, coarse = features
-        x = self.lateral[1](middle) + upsample_2x(self.lateral[2](coarse))
-        x = self.lateral[0](fine) + upsample_2x(self.merge_8(x))
-        return cast("Tensor", self.merge_4(x))
+        lateral = [layer(level) for layer, level in zip(self.lateral, features, strict=True)]
+        fused: Tensor = lateral.pop()
+        for name in self._merge_names:
+            fused = self.get_submodule(name)(lateral.pop() + upsample_2x(fused))
+        return fused
 
 
 def upsample_2x(features: Tensor) -> Tensor:

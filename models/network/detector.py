@@ -10,19 +10,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sim2cam.models.network.backbones import DilatedBackbone, Neck, ResNetBackbone, build_conv_block
+from sim2cam.models.network.efficientnet_lite import EfficientNetLiteBackbone
 from sim2cam.models.network.roi_classifier import (
     RESIDUAL_CHANNELS,
     RoiNetwork,
     RoiOutputs,
     SurfaceMaps,
 )
-from sim2cam.models.training.config import ARCHITECTURES, DilatedArchitecture
+from sim2cam.models.training.config import (
+    ARCHITECTURES,
+    DilatedArchitecture,
+    EfficientNetLiteArchitecture,
+)
 
 STRIDE_PX = 4
 UNIT_PX = 16.0  # side at a log side of 0
 MAX_LOG_SIDE = 4.0  # for sides from 0.3 to 870 px
-MEAN_RGB = (123.7, 116.3, 103.5)  # of 8-bit pixels
-STD_RGB = (58.4, 57.1, 57.4)
+RgbValues = tuple[float, float, float]
+MEAN_RGB: RgbValues = (123.7, 116.3, 103.5)  # of 8-bit pixels
+STD_RGB: RgbValues = (58.4, 57.1, 57.4)
 LOG_SCALE_RANGE = (-6.0, 3.0)
 BOX_CHANNELS = 5  # heatmap and four log sides
 OBJECT_PRIOR = 0.01  # initial objectness of each cell
@@ -66,7 +72,7 @@ class DetectionMaps(NamedTuple):
 
 
 class DetectorNetwork(nn.Module):
-    """Detector network for images whose sides are multiples of 16.
+    """Detector network for images whose sides are multiples of 32.
 
     Args:
         architecture: key of ``ARCHITECTURES``.
@@ -96,15 +102,20 @@ class DetectorNetwork(nn.Module):
         super().__init__()
         layout = ARCHITECTURES[architecture]
         head = layout.head_channels
-        self.register_buffer("mean", torch.tensor(MEAN_RGB).view(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
-        self.backbone: ResNetBackbone | DilatedBackbone
+        mean_rgb, std_rgb = get_normalization(architecture)
+        self.register_buffer("mean", torch.tensor(mean_rgb).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(std_rgb).view(1, 3, 1, 1))
+        self.backbone: ResNetBackbone | DilatedBackbone | EfficientNetLiteBackbone
         if isinstance(layout, DilatedArchitecture):
             self.backbone = DilatedBackbone(layout.channels, layout.dilations)
             self.upsampling = _build_upsampling(layout.channels[-1], head)
         else:
-            self.backbone = ResNetBackbone(layout.blocks)
-            self.neck = Neck(layout.neck_channels, head)
+            self.backbone = (
+                EfficientNetLiteBackbone(layout)
+                if isinstance(layout, EfficientNetLiteArchitecture)
+                else ResNetBackbone(layout.blocks)
+            )
+            self.neck = Neck(self.backbone.out_channels, layout.neck_channels, head)
         self.box_head = _build_head(head, BOX_CHANNELS)
         self.class_head = _build_head(head, n_categories)
         shape = (n_categories, n_keypoints, 4)
@@ -117,7 +128,13 @@ class DetectorNetwork(nn.Module):
             _build_residual_head(head, BOX_CHANNELS + n_categories) if residual else None
         )
         self.roi_network = (
-            RoiNetwork(n_categories, classify=roi_classifier, surfaces=poses, residual=residual)
+            RoiNetwork(
+                _build_roi_backbone(architecture, poses=poses),
+                n_categories,
+                classify=roi_classifier,
+                surfaces=poses,
+                residual=residual,
+            )
             if roi_classifier or poses
             else None
         )
@@ -184,6 +201,17 @@ class DetectorNetwork(nn.Module):
             return cast("Tensor", outputs(activations.float()))
 
 
+def get_normalization(architecture: str) -> tuple[RgbValues, RgbValues]:
+    """Return mean and standard deviation by which 8-bit pixels are normalized.
+
+    Args:
+        architecture: name in ``ARCHITECTURES``, or of a torchvision model.
+    """
+    if isinstance(ARCHITECTURES.get(architecture), EfficientNetLiteArchitecture):
+        return (127.0, 127.0, 127.0), (128.0, 128.0, 128.0)  # of the published training
+    return MEAN_RGB, STD_RGB
+
+
 def is_peak(heatmap: Tensor) -> Tensor:
     """Return a mask of the local maxima in 3x3 neighbourhoods, of a map (h, w) or maps (n, h, w)."""
     return functional.max_pool2d(heatmap[None], 3, stride=1, padding=1)[0] == heatmap
@@ -206,6 +234,15 @@ def decode_points(
     unit_px = log_sides.mean(1, keepdim=True).exp() * UNIT_PX
     positions = centres[:, None] + points[..., :2] * unit_px[..., None]
     return positions, points[..., 2].clamp(*LOG_SCALE_RANGE).exp() * unit_px, unit_px
+
+
+def _build_roi_backbone(
+    architecture: str, *, poses: bool
+) -> ResNetBackbone | EfficientNetLiteBackbone:
+    layout = ARCHITECTURES[architecture]
+    if isinstance(layout, EfficientNetLiteArchitecture):
+        return EfficientNetLiteBackbone(layout, n_levels=3)
+    return ResNetBackbone((1, 3, 1) if poses else (1, 1, 1))
 
 
 def _build_upsampling(in_channels: int, out_channels: int) -> nn.Sequential:
@@ -278,7 +315,11 @@ def _initialize_weights(detector: DetectorNetwork, generator: torch.Generator) -
     for module in detector.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(
-                module.weight, mode="fan_out", nonlinearity="relu", generator=generator
+                module.weight,
+                # torch counts the outputs of all groups; a depthwise convolution has as many as inputs
+                mode="fan_out" if module.groups == 1 else "fan_in",
+                nonlinearity="relu",
+                generator=generator,
             )
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

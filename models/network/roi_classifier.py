@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from sim2cam.models.network.backbones import (
-    BACKBONE_CHANNELS,
-    ResNetBackbone,
-    build_conv_block,
-    upsample_2x,
-)
+from sim2cam.models.network.backbones import ResNetBackbone, build_conv_block, upsample_2x
+from sim2cam.models.network.efficientnet_lite import EfficientNetLiteBackbone
 
 RESIDUAL_CHANNELS = 32
 SURFACE_STRIDE_PX = 8
 SURFACE_BINS = 16  # per coordinate, from -1 to 1
-_BLOCKS, _SURFACE_BLOCKS = (1, 1, 1), (1, 3, 1)
 _AXES = 3
 _OUTPUT_CHANNELS = 1 + _AXES * SURFACE_BINS  # per cell
 _CHANNELS = 128
@@ -69,28 +65,37 @@ class SurfaceMaps(NamedTuple):
 
 
 class RoiNetwork(nn.Module):
-    """RoI network for crops (n, 3, h, w), normalized as for ``ResNetBackbone``.
+    """RoI network for crops (n, 3, h, w), normalized as for ``DetectorNetwork``.
 
     Dense object coordinates are learned faster than the pose of the whole object, and are robust to occlusion
     (Brachmann et al. 2014; Li et al. 2019, "CDPN").
 
     Args:
+        backbone: backbone with features at strides 4, 8 and 16.
         classify: predict the category.
         surfaces: predict surface points.
         residual: add a small head, initially zero, that corrects the category.
     """
 
     def __init__(
-        self, n_categories: int, *, classify: bool, surfaces: bool, residual: bool = False
+        self,
+        backbone: ResNetBackbone | EfficientNetLiteBackbone,
+        n_categories: int,
+        *,
+        classify: bool,
+        surfaces: bool,
+        residual: bool = False,
     ) -> None:
         super().__init__()
-        channels = BACKBONE_CHANNELS[-1]
-        self.backbone = ResNetBackbone(_SURFACE_BLOCKS if surfaces else _BLOCKS)
+        channels = backbone.out_channels[-1]
+        self.backbone = backbone
         self.class_head = nn.Linear(channels, n_categories) if classify else None
         self.residual_head = (
             _build_residual_head(channels, n_categories) if classify and residual else None
         )
-        self.surface_head: SurfaceHead | None = SurfaceHead(n_categories) if surfaces else None
+        self.surface_head: SurfaceHead | None = (
+            SurfaceHead(backbone.out_channels, n_categories) if surfaces else None
+        )
 
     def forward(self, image: Tensor) -> RoiOutputs:
         """Return the outputs for RoI crops; logits are in single precision."""
@@ -120,11 +125,15 @@ def _build_residual_head(in_channels: int, out_channels: int) -> nn.Sequential:
 
 
 class SurfaceHead(nn.Module):
-    """Head for the surface maps of RoI crops with known categories."""
+    """Head for the surface maps of RoI crops with known categories.
 
-    def __init__(self, n_categories: int) -> None:
+    Args:
+        in_channels: channels of the backbone's features at strides 4, 8 and 16.
+    """
+
+    def __init__(self, in_channels: Sequence[int], n_categories: int) -> None:
         super().__init__()
-        _, fine, coarse = BACKBONE_CHANNELS
+        _, fine, coarse = in_channels
         self.global_context = nn.Linear(coarse, coarse)
         self.coarse = nn.Conv2d(coarse, _CHANNELS, 1)
         self.fine = nn.Conv2d(fine, _CHANNELS, 1)

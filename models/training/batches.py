@@ -92,7 +92,7 @@ class BatchMaker:
         dataset_shares: returns the share of each dataset in the crops of a step.
         crop_config: how crops are sampled.
         batch: crops per step.
-        photometric: augment colours, sharpness and noise.
+        photometric: augmentation of colours, sharpness and noise; None without.
         seed: seed of the run.
         tasks: what the detector learns besides boxes.
         n_roi_crops: RoI crops per crop.
@@ -107,7 +107,7 @@ class BatchMaker:
         *,
         dataset_shares: Callable[[int], NDArray[np.float64]],
         batch: int,
-        photometric: bool,
+        photometric: PhotometricAugmentation | None,
         seed: int,
         tasks: Tasks = BOXES_ONLY,
         n_roi_crops: int = 0,
@@ -131,7 +131,7 @@ class BatchMaker:
         self._amodal = tasks.amodal
         self._background_augmentation = background_augmentation
         self._seed = seed
-        self._photometric = PhotometricAugmentation() if photometric else None
+        self._photometric = photometric
 
     def preload(self, processes: int) -> None:
         """Decode images and background images into the caches, see ``ImageCache.preload``."""
@@ -251,7 +251,7 @@ class TargetViewMaker:
         target_images: unlabelled images.
         crop_config: how crops are sampled.
         batch: crops per step.
-        photometric: augment the second view; otherwise both views are equal.
+        photometric: augmentation of the second view; None if both views are equal.
         seed: seed of the run.
         cache_bytes: memory budget of decoded images.
     """
@@ -262,7 +262,7 @@ class TargetViewMaker:
         crop_config: CropConfig,
         *,
         batch: int,
-        photometric: bool,
+        photometric: PhotometricAugmentation | None,
         seed: int,
         cache_bytes: int,
     ) -> None:
@@ -271,7 +271,7 @@ class TargetViewMaker:
         self._crop_config = crop_config
         self._slots = range(batch)[slice_batch(batch)]
         self._seed = seed
-        self._photometric = PhotometricAugmentation() if photometric else None
+        self._photometric = photometric
 
     def make(self, step: int) -> TargetViews:
         """Return the target crops of a step, or this process's part of them.
@@ -332,7 +332,7 @@ def build_batch_maker(
         _make_crop_config(config),
         dataset_shares=lambda step: compute_dataset_shares(step, datasets, config),
         batch=config.batch,
-        photometric=config.photometric,
+        photometric=_build_photometric(config),
         seed=config.seed,
         tasks=tasks,
         n_roi_crops=count_roi_crops(
@@ -348,10 +348,14 @@ def build_view_maker(target_images: Dataset, config: TrainConfig) -> TargetViewM
         target_images,
         _make_crop_config(config),
         batch=config.batch,
-        photometric=config.photometric,
+        photometric=_build_photometric(config),
         seed=config.seed,
         cache_bytes=config.cache_bytes,
     )
+
+
+def _build_photometric(config: TrainConfig) -> PhotometricAugmentation | None:
+    return PhotometricAugmentation(strong=config.strong_colour) if config.photometric else None
 
 
 def _make_crop_config(config: TrainConfig) -> CropConfig:

@@ -45,13 +45,35 @@ class DilatedArchitecture:
     head_channels: int
 
 
-ARCHITECTURES: Mapping[str, Architecture | DilatedArchitecture] = {
+@dataclass(frozen=True)
+class EfficientNetLiteArchitecture:
+    """Size of a detector network with an EfficientNet-Lite backbone.
+
+    Attributes:
+        width: factor on the channels of the backbone.
+        depth: factor on the number of its blocks.
+        neck_channels: channels of the fused feature maps.
+        head_channels: channels of the last layer before the outputs.
+    """
+
+    width: float
+    depth: float
+    neck_channels: int
+    head_channels: int
+
+
+ARCHITECTURES: Mapping[str, Architecture | DilatedArchitecture | EfficientNetLiteArchitecture] = {
     "nano": Architecture(blocks=(1, 1, 1), neck_channels=64, head_channels=64),
     "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
     "base": Architecture(blocks=(3, 4, 6), neck_channels=128, head_channels=128),
+    "lite0": EfficientNetLiteArchitecture(1.0, 1.0, neck_channels=64, head_channels=64),
+    "lite1": EfficientNetLiteArchitecture(1.0, 1.1, neck_channels=80, head_channels=80),
+    "lite2": EfficientNetLiteArchitecture(1.1, 1.2, neck_channels=96, head_channels=96),
     "scout": DilatedArchitecture(channels=(24, 48, 88), dilations=(1, 2, 4, 1), head_channels=64),
 }
 """Networks of this project by name. ``scout`` differs in design and serves as a verifier detector.
+
+Pretrained weights of the backbones of ``lite0`` to ``lite2`` come with Python packages.
 
 The blocks of ``small`` and ``base`` are those of ResNet-18 and ResNet-34 (He et al. 2016) without the last stage.
 """
@@ -79,6 +101,34 @@ class FineTuning:
             if not 0 < getattr(self, name) <= 1:
                 raise UsageError(
                     f"fine_tuning.{name} must be above 0 and at most 1, not {getattr(self, name)}"
+                )
+
+
+@dataclass(frozen=True)
+class BackboneTuning:
+    """How the pretrained layers of a backbone are trained.
+
+    Attributes:
+        frozen_stages: stages that keep their weights, counted from the stem: 0 for none, 1 for the stem.
+        frozen_share: share of the steps during which all pretrained layers keep their weights; 1 never trains them.
+        lr_scale: learning rate of the last stage relative to ``learning_rate``.
+        layer_decay: factor on the learning rate per stage towards the stem.
+        freeze_batch_norm: keep the statistics of all pretrained batch norms.
+    """
+
+    frozen_stages: Annotated[int, Between(0)] = 0
+    frozen_share: Annotated[float, Between(0, 1)] = 0.0
+    lr_scale: float = 1.0
+    layer_decay: float = 1.0
+    freeze_batch_norm: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ``UsageError`` if a value is out of range."""
+        check_settings(self)
+        for name in ("lr_scale", "layer_decay"):
+            if not 0 < getattr(self, name) <= 1:
+                raise UsageError(
+                    f"backbone.{name} must be above 0 and at most 1, not {getattr(self, name)}"
                 )
 
 
@@ -122,9 +172,13 @@ OMITTED_WHEN_UNSET = (
     "keypoints", "masks", "min_category_visible", "roi_classifier", "bfloat16", "residual", "fine_tuning",
     "adapt", "patience",
     "initial_weights", "target_images", "background_images", "evaluations", "balance", "pretrained",
+    "backbone", "strong_colour",
     "copy_paste", "instance_colour_jitter", "dead_leaves", "target_backgrounds",
 )  # fmt: skip
 """Settings that are left out of cards, checkpoints and results if not used; older files lack them."""
+
+AUTO_PRETRAINED = "auto"
+"""Value of ``TrainConfig.pretrained`` for weights that need no download, or random ones if there are none."""
 
 MIN_CROP_PX = 32
 """Smallest side of a crop; all sides are multiples of it."""
@@ -137,12 +191,15 @@ class TrainConfig:
     Attributes:
         steps: number of batches.
         seed: random seed, 0 or more.
-        architecture: ``nano``, ``small``, ``base`` or ``scout``, or name of a torchvision model for detection, instance
-            masks, keypoints or segmentation.
-        pretrained: weights to start from, unless another training is continued: a name of torchvision
-            (``FCOS_ResNet50_FPN_Weights.COCO_V1``; for a backbone ``ResNet50_Weights.IMAGENET1K_V2``; for a
-            network of this project ``ResNet18_Weights.IMAGENET1K_V1``), which is downloaded, or a
-            .safetensors file. Empty for random weights.
+        architecture: ``nano``, ``small``, ``base``, ``lite0``, ``lite1``, ``lite2`` or ``scout``, or name of a
+            torchvision model for detection, instance masks, keypoints or segmentation.
+        pretrained: weights to start from, unless another training is continued: ``auto`` for those of the
+            architecture's backbone that are on this computer; ``efficientnet-lite0`` of a Python package; a name
+            of torchvision (``FCOS_ResNet50_FPN_Weights.COCO_V1``; for a backbone
+            ``ResNet50_Weights.IMAGENET1K_V2``; for nano and small ``ResNet18_Weights.IMAGENET1K_V1``) or of timm
+            (``timm:tf_efficientnet_lite0.in1k``), which are downloaded; or a .safetensors file. Empty for random
+            weights.
+        backbone: how pretrained layers are trained; only with ``pretrained``.
         batch: crops per step.
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest input scale of a crop.
@@ -156,6 +213,8 @@ class TrainConfig:
         roi_classifier: predict categories from RoI crops of one size, which learns small marks from far
             fewer crops.
         photometric: augment colours, sharpness and noise.
+        strong_colour: augment them as strongly as the best detectors of BOP (Liu et al. 2022, "GDRNPP"), for
+            categories that differ in shape.
         copy_paste: paste objects from up to two other images of the dataset. Needs instance masks.
         instance_colour_jitter: shift the colours of each object independently. Needs instance masks.
             Compensates for scans that carry the colours of another camera.
@@ -191,6 +250,7 @@ class TrainConfig:
     seed: Annotated[int, Between(0)] = 0
     architecture: str = "nano"
     pretrained: str = ""
+    backbone: BackboneTuning | None = None
     batch: Annotated[int, Between(1)] = 16
     crop_px: int = 128
     scale_range: tuple[float, float] = (0.75, 1.4)
@@ -199,6 +259,7 @@ class TrainConfig:
     flips: bool = True
     min_visible: Annotated[float, Between(0, 1)] = 0.5
     photometric: bool = True
+    strong_colour: bool = False
     copy_paste: bool = False
     instance_colour_jitter: bool = False
     dead_leaves: bool = False
@@ -229,14 +290,7 @@ class TrainConfig:
         if self.crop_px < MIN_CROP_PX or self.crop_px % MIN_CROP_PX:
             raise UsageError(f"crop_px must be a multiple of {MIN_CROP_PX}, not {self.crop_px}")
         check_settings(self)
-        if self.poses and self.flips:
-            raise UsageError("poses need flips = false: mirrored objects have no pose")
-        if self.roi_classifier and self.keypoints:
-            raise UsageError(
-                "roi_classifier needs keypoints = false: keypoints are not predicted per RoI category"
-            )
-        if self.masks and self.amodal:
-            raise UsageError("masks need amodal = false: hidden parts have no pixels")
+        self._check_contradictions()
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
@@ -267,10 +321,27 @@ class TrainConfig:
             from sim2cam.models.network.torchvision_models import check_torchvision_config
 
             check_torchvision_config(self, ARCHITECTURES)
-        elif self.pretrained:
+        elif self.pretrained not in ("", AUTO_PRETRAINED):
             from sim2cam.models.network.pretrained import check_pretrained
 
             check_pretrained(self.pretrained)
+
+    def _check_contradictions(self) -> None:
+        if self.poses and self.flips:
+            raise UsageError("poses need flips = false: mirrored objects have no pose")
+        if self.roi_classifier and self.keypoints:
+            raise UsageError(
+                "roi_classifier needs keypoints = false: keypoints are not predicted per RoI category"
+            )
+        if self.strong_colour and not self.photometric:
+            raise UsageError("strong_colour needs photometric = true")
+        if self.masks and self.amodal:
+            raise UsageError("masks need amodal = false: hidden parts have no pixels")
+        if self.backbone is not None and (not self.pretrained or self.is_torchvision):
+            raise UsageError(
+                "backbone needs pretrained weights and one of sim2cam's architectures. Set pretrained, or remove "
+                "backbone."
+            )
 
     def _check_mix(self) -> None:
         for name in self.balance:

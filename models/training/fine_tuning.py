@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,14 @@ from sim2cam.models.inference.detector import AnyDetector, load_detector
 from sim2cam.models.network.detector import DetectorNetwork, list_residual_heads
 from sim2cam.models.training.config import FineTuning, TrainConfig
 
-_LAYER_DEPTHS = {"neck": 1, "backbone.stages.2": 2, "backbone.stages.1": 3,
-           "backbone.stages.0": 4, "backbone.stem": 5, "upsampling": 1, "backbone.coarse": 2, "backbone.fine": 3,
-           "model.backbone": 1}  # fmt: skip
-"""Distance of layers from the heads, by name prefix."""
+_OTHER_DEPTHS = {
+    "neck": 1,
+    "upsampling": 1,
+    "backbone.coarse": 2,
+    "backbone.fine": 3,
+    "model.backbone": 1,
+}
+"""Distance of layers from the heads, by name prefix; stem and stages of a backbone follow the neck."""
 
 
 @dataclass(frozen=True)
@@ -112,19 +117,29 @@ def load_initial_weights(
     )
 
 
-def compute_lr_scale(name: str, fine_tuning: FineTuning | None) -> float:
+def compute_lr_scale(name: str, fine_tuning: FineTuning | None, n_stages: int) -> float:
     """Return the learning rate of a parameter relative to ``learning_rate``.
 
     Args:
         name: name of the parameter.
         fine_tuning: fine-tuning settings; None for training from scratch.
+        n_stages: number of stages of the backbone.
     """
     if fine_tuning is None or fine_tuning.residual:
         return 1.0
-    depth = next(
-        (depth for layer, depth in _LAYER_DEPTHS.items() if name.startswith(f"{layer}.")), 0
+    number = get_stage_number(name) if name.startswith("backbone.") else None
+    depth = (
+        next((d for layer, d in _OTHER_DEPTHS.items() if name.startswith(f"{layer}.")), 0)
+        if number is None
+        else n_stages + 2 - number
     )
     return fine_tuning.head_lr_scale * fine_tuning.layer_decay**depth
+
+
+def get_stage_number(name: str) -> int | None:
+    """Return 0 for a layer of a backbone's stem, i for one of its i-th stage, and None for others."""
+    match = re.match(r"(?:roi_network\.)?backbone\.(?:stem|stages\.(\d+))\.", name)
+    return None if match is None else int(match[1] or -1) + 1
 
 
 def copy_weights(network: nn.Module, source_network: nn.Module) -> None:

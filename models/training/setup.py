@@ -18,8 +18,19 @@ from sim2cam.data.sample import Dataset
 from sim2cam.data.set_operations import select_boxes, strip_annotations
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.card import DetectorCard
+from sim2cam.models.network.detector import get_normalization
+from sim2cam.models.network.pretrained import (
+    PretrainedWeights,
+    read_pretrained,
+    resolve_pretrained,
+)
 from sim2cam.models.reliability.object_sizes import compute_box_size_range
-from sim2cam.models.training.config import FineTuning, TrainConfig, compute_trained_input_scale
+from sim2cam.models.training.config import (
+    BackboneTuning,
+    FineTuning,
+    TrainConfig,
+    compute_trained_input_scale,
+)
 from sim2cam.models.training.datasets import (
     MAX_SKETCH_DIGESTS,
     DatasetRecord,
@@ -68,7 +79,8 @@ class TrainingSetup:
         categories: names in the order of class indices.
         objects: geometry by category for pose learning; empty without poses.
         tasks: what the detector learns besides boxes.
-        initial_weights: weights to fine-tune; None for training from scratch.
+        initial_weights: weights of a detector to fine-tune; None without.
+        pretrained: pretrained weights to start from; None for random weights.
         target_images: unlabelled images to adapt to, or for backgrounds; None without.
         background_images: unlabelled background images; None without.
         background_shares: as in ``AuxiliaryData``.
@@ -83,6 +95,7 @@ class TrainingSetup:
     objects: Mapping[str, ObjectGeometry]
     tasks: Tasks
     initial_weights: InitialWeights | None
+    pretrained: PretrainedWeights | None
     target_images: Dataset | None
     background_images: Dataset | None
     background_shares: tuple[tuple[int, float], ...]
@@ -114,6 +127,7 @@ class TrainingSetup:
         initial = None if self.initial_weights is None else self.initial_weights.record
         auxiliary = {
             "initial_weights": initial,
+            "pretrained": self.pretrained,
             "target_images": self.target_images_record,
             "background_images": self.background_images_record,
             "validation_set": _make_record(self.validation_set),
@@ -130,6 +144,7 @@ class TrainingSetup:
 
     def make_card(self) -> DetectorCard:
         """Return the card of the untrained detector."""
+        mean_rgb, std_rgb = get_normalization(self.config.architecture)
         return DetectorCard(
             self.config.architecture,
             self.categories,
@@ -148,6 +163,8 @@ class TrainingSetup:
             background_images=self.background_images_record,
             image_digests=self._compute_image_digests(),
             box_size_range_px=self._compute_box_size_range(),
+            mean_rgb=mean_rgb,
+            std_rgb=std_rgb,
         )
 
     def _compute_input_scale(self) -> float:
@@ -198,6 +215,7 @@ def make_training_setup(
     _check_auxiliary_data(config, auxiliary_data)
     if auxiliary_data.initial_weights is not None and config.fine_tuning is None:
         config = replace(config, fine_tuning=FineTuning())
+    config, pretrained = _read_pretrained(config, auxiliary_data)
     datasets = tuple(
         (select_boxes(dataset, amodal=config.amodal), weight) for dataset, weight in datasets
     )
@@ -261,6 +279,7 @@ def make_training_setup(
         objects,
         tasks,
         initial_weights,
+        pretrained,
         target_images,
         background_images,
         auxiliary_data.background_shares,
@@ -268,6 +287,20 @@ def make_training_setup(
         _make_record(target_images),
         _make_record(background_images),
     )
+
+
+def _read_pretrained(
+    config: TrainConfig, auxiliary_data: AuxiliaryData
+) -> tuple[TrainConfig, PretrainedWeights | None]:
+    """Return the configuration with the chosen pretrained weights, and these; none if a detector is fine-tuned."""
+    name = resolve_pretrained(config.pretrained, config.architecture)
+    if auxiliary_data.initial_weights is not None:
+        name = ""
+    if not name:
+        return replace(config, pretrained="", backbone=None), None
+    has_backbone = not config.is_torchvision
+    backbone = config.backbone or (BackboneTuning() if has_backbone else None)
+    return replace(config, pretrained=name, backbone=backbone), read_pretrained(name)
 
 
 def _check_object_coordinates(datasets: WeightedDatasets) -> None:

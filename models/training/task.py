@@ -55,11 +55,8 @@ from sim2cam.models.training.batches import (
     build_view_maker,
 )
 from sim2cam.models.training.config import ARCHITECTURES, TrainConfig
-from sim2cam.models.training.fine_tuning import (
-    compute_lr_scale,
-    copy_weights,
-    freeze_except_residual,
-)
+from sim2cam.models.training.fine_tuning import copy_weights, freeze_except_residual
+from sim2cam.models.training.pretrained_layers import LrScale, PretrainedLayers
 from sim2cam.models.training.setup import TrainingSetup
 from sim2cam.models.training.tuning import compute_ap50
 from sim2cam.seeds import derive_seed
@@ -113,10 +110,12 @@ class DetectorTask(Task[Batch, TrainProgress], Generic[Network]):
         self.steps = config.steps
         generator = torch.Generator().manual_seed(derive_seed(config.seed, "weights"))
         self.network = self._build_network(generator)
+        pretrained_names: frozenset[str] = frozenset()
         if setup.initial_weights is not None:
             copy_weights(self.network, setup.initial_weights.detector.network)
-        elif config.pretrained:
-            load_pretrained(self._get_pretrainable(), config.pretrained)
+        elif setup.pretrained is not None:
+            pretrained_names = load_pretrained(self._get_pretrainable(), setup.pretrained)
+        self._pretrained_layers = PretrainedLayers(self.network, pretrained_names, config)
         synchronize_batch_norms(self.network)
         self._freeze()
         self.network.to(device)
@@ -125,7 +124,7 @@ class DetectorTask(Task[Batch, TrainProgress], Generic[Network]):
         if self._discriminator is not None:
             modules["discriminator"] = self._discriminator.to(device)
         self._average = ExponentialMovingAverage(self.network, config.ema_decay)
-        self._optimizer = _build_optimizer(self.network, self._discriminator, config)
+        self._optimizer = self._build_optimizer()
         self.networks = {
             name: Trainable(module, self._optimizer) for name, module in modules.items()
         }
@@ -164,8 +163,9 @@ class DetectorTask(Task[Batch, TrainProgress], Generic[Network]):
 
     def train_step(self, step: int, batch: Batch) -> dict[str, Tensor]:
         """Update network, discriminator and average; return the losses."""
+        learning_rate = _compute_learning_rate(self._config, step)
         for group in self._optimizer.param_groups:
-            group["lr"] = _compute_learning_rate(self._config, step) * group["share"]
+            group["lr"] = learning_rate * group["lr_scale"].compute(step)
         losses = self._distributed_losses(step, *batch)
         self._optimizer.zero_grad(set_to_none=True)
         losses["total"].backward()  # type: ignore[no-untyped-call]
@@ -183,7 +183,29 @@ class DetectorTask(Task[Batch, TrainProgress], Generic[Network]):
         return self.network
 
     def _freeze(self) -> None:
-        """Freeze the layers that are not trained."""
+        """Freeze the layers that are never trained."""
+
+    def _build_optimizer(self) -> torch.optim.Optimizer:
+        """Return the optimizer; each parameter group has a ``lr_scale`` of its own."""
+        parameters = [
+            (self._pretrained_layers.get_lr_scale(name), parameter)
+            for name, parameter in self.network.named_parameters()
+            if parameter.requires_grad
+        ]
+        if self._discriminator is not None:
+            parameters += [(LrScale(1.0), value) for value in self._discriminator.parameters()]
+        groups: dict[tuple[LrScale, bool], list[nn.Parameter]] = defaultdict(list)
+        for lr_scale, parameter in parameters:
+            groups[lr_scale, parameter.ndim > 1].append(parameter)
+        weight_decay = self._config.weight_decay
+        return torch.optim.AdamW(
+            [
+                {"params": group, "lr_scale": lr_scale, "weight_decay": weight_decay * has_decay}
+                for (lr_scale, has_decay), group in groups.items()
+            ],
+            lr=self._config.learning_rate,
+            fused=True,
+        )
 
     @abstractmethod
     def _compute_losses(
@@ -304,6 +326,7 @@ class NativeTask(DetectorTask[DetectorNetwork]):
         if target_views is not None:
             rgb = torch.cat([rgb, self._to_tensor(target_views.augmented)])
         self.network.train(not self._setup.is_frozen)  # freeze batch-norm statistics as well
+        self._pretrained_layers.freeze(step)
         with autocast(self._device, on_cpu=self._config.bfloat16):
             features = self.network.extract_features(rgb)
             maps = self.network.apply_heads(features)
@@ -397,30 +420,6 @@ def _build_discriminator(config: TrainConfig) -> DomainDiscriminator | None:
         return None
     generator = torch.Generator().manual_seed(derive_seed(config.seed, "critic"))
     return DomainDiscriminator(ARCHITECTURES[config.architecture].head_channels, generator)
-
-
-def _build_optimizer(
-    network: nn.Module, discriminator: DomainDiscriminator | None, config: TrainConfig
-) -> torch.optim.Optimizer:
-    """Return the optimizer; each parameter group has a ``share`` of the learning rate."""
-    parameters = [
-        (compute_lr_scale(name, config.fine_tuning), parameter)
-        for name, parameter in network.named_parameters()
-        if parameter.requires_grad
-    ]
-    if discriminator is not None:
-        parameters += [(1.0, parameter) for parameter in discriminator.parameters()]
-    groups: dict[tuple[float, bool], list[nn.Parameter]] = defaultdict(list)
-    for share, parameter in parameters:
-        groups[share, parameter.ndim > 1].append(parameter)
-    return torch.optim.AdamW(
-        [
-            {"params": groups[key], "share": key[0], "weight_decay": config.weight_decay * key[1]}
-            for key in sorted(groups, reverse=True)
-        ],
-        lr=config.learning_rate,
-        fused=True,
-    )
 
 
 def _compute_learning_rate(config: TrainConfig, step: int) -> float:

@@ -127,6 +127,7 @@ class Train:
         from sim2cam.models.network.torchvision_models import check_operators
         from sim2cam.models.reliability.measurement import measure_reliability
         from sim2cam.models.shipped_weights import resolve_weights
+        from sim2cam.models.training.config import AUTO_PRETRAINED
         from sim2cam.models.training.setup import AuxiliaryData
         from sim2cam.models.training.training import WEIGHTS, train_detector
         from sim2cam.models.training.tuning import tune_weights
@@ -142,6 +143,8 @@ class Train:
         )
         config = replace((recipe or load_recipe(self.recipe)).train, **changes)
         check_operators(config.architecture)
+        if config.pretrained == AUTO_PRETRAINED and self.initial_weights is None:
+            console.info(_describe_pretrained(config.architecture))
         initial_weights = (
             None if self.initial_weights is None else resolve_weights(self.initial_weights)
         )
@@ -300,6 +303,21 @@ class Train:
             f"{len(held_out.samples)}. All images are used for training."
         )
         return datasets, None, "held-out images"
+
+
+def _describe_pretrained(architecture: str) -> str:
+    """Return which pretrained weights a training starts from, or how to get some."""
+    from sim2cam.models.network.pretrained import resolve_pretrained, suggest_pretrained
+    from sim2cam.models.training.config import AUTO_PRETRAINED
+
+    name, remedy = (
+        resolve_pretrained(AUTO_PRETRAINED, architecture),
+        suggest_pretrained(architecture),
+    )
+    if name:
+        return f"pretrained weights: {name}"
+    none = f"warning: no pretrained weights for {architecture} on this computer; training starts from random weights."
+    return f"{none} Better: {remedy}" if remedy else none
 
 
 def _list_stages(validation_set: Dataset | None, calibration_set: Dataset | None) -> list[str]:

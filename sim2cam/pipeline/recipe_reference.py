@@ -18,7 +18,7 @@ from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.errors import UsageError
-from sim2cam.models.training.config import AdaptationConfig, FineTuning, TrainConfig
+from sim2cam.models.training.config import AdaptationConfig, BackboneTuning, FineTuning, TrainConfig
 from sim2cam.objects.kind import ObjectKind, list_kinds
 from sim2cam.pipeline.asset_folder import AssetFolder, ClutterFolder
 from sim2cam.pipeline.recipe import AdaptOptions, ImageFolder, RenderOptions, SequenceOptions
@@ -49,6 +49,7 @@ _SECTION_TYPES: Mapping[str, type] = {
     "adapt.reference": ReferenceConfig,
     "adapt.certificate": CertificateLimits,
     "train": TrainConfig,
+    "train.backbone": BackboneTuning,
     "train.fine_tuning": FineTuning,
     "train.adapt": AdaptationConfig,
 }

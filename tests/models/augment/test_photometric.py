@@ -62,3 +62,18 @@ def test_input_is_left_alone_and_no_network_is_asked():
     PhotometricAugmentation()(RGB, 3)
     assert np.array_equal(before, RGB)
     assert os.environ["NO_ALBUMENTATIONS_UPDATE"] == "1"
+
+
+def test_strong_changes_are_stronger_and_keep_geometry():
+    dark_half = np.full((96, 96, 3), (60, 80, 70), np.uint8)
+    dark_half[:, 48:] = (180, 150, 160)
+    spreads = {}
+    for strong in (False, True):
+        change = PhotometricAugmentation(strong=strong)
+        changed = [change(dark_half, seed).astype(float) for seed in range(120)]
+        spreads[strong] = np.std([image.mean(axis=(0, 1)) for image in changed], axis=0).mean()
+        steps = [abs(np.diff(np.median(image.mean(axis=2), axis=0))) for image in changed]
+        at_edge = [abs(int(np.argmax(step)) - 47) <= 2 for step in steps if step.max() > 12]
+        assert len(at_edge) > 90
+        assert np.mean(at_edge) > 0.9
+    assert spreads[True] > 1.3 * spreads[False]

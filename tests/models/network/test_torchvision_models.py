@@ -26,7 +26,7 @@ from sim2cam.models.compat import detection, has_operators, segmentation
 from sim2cam.models.inference.detector import load_detector, predict_image, require_native_detector
 from sim2cam.models.inference.torchvision_detector import TorchvisionDetector
 from sim2cam.models.network import torchvision_models
-from sim2cam.models.network.pretrained import load_pretrained
+from sim2cam.models.network.pretrained import load_pretrained, read_pretrained
 from sim2cam.models.network.torchvision_models import (
     build_torchvision_model,
     is_segmentation_architecture,
@@ -518,15 +518,15 @@ def test_pretrained_weights_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(
         CheckpointError, match=r"w\.safetensors: file does not exist\. Check the path"
     ):
-        load_pretrained(model, str(path))
+        load_pretrained(model, read_pretrained(str(path)))
     path.write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="not a complete safetensors file"):
-        load_pretrained(model, str(path))
+        load_pretrained(model, read_pretrained(str(path)))
     save_file({"backbone.0.weight": torch.zeros(16, 3, 3, 3)}, path)
     with pytest.raises(
-        CheckpointError, match="less than half of the architecture's backbone matches"
+        CheckpointError, match="too few layers of the architecture's backbone match"
     ):
-        load_pretrained(model, str(path))
+        load_pretrained(model, read_pretrained(str(path)))
 
 
 def test_without_a_network_the_file_to_download_is_told(monkeypatch, tmp_path):
@@ -536,9 +536,7 @@ def test_without_a_network_the_file_to_download_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr("torch.hub.urlopen", refuse)
     with pytest.raises(BackendError) as caught:
-        load_pretrained(
-            build_torchvision_model("fcn_tiny", 2, generator()), "ResNet50_Weights.IMAGENET1K_V2"
-        )
+        read_pretrained("ResNet50_Weights.IMAGENET1K_V2")
     assert str(caught.value) == (
         "pretrained ResNet50_Weights.IMAGENET1K_V2 cannot be downloaded (<urlopen error no route to host>). Download "
         "https://download.pytorch.org/models/resnet50-11ad3fa6.pth on a machine with network access, and copy it to "
@@ -571,8 +569,8 @@ def test_weights_come_from_the_generator_alone():
         ({"architecture": PIXELS}, f"{PIXELS} learns masks. Set masks = true in the recipe's [train], or use "
          "another architecture"),
         ({"architecture": "keypointrcnn_resnet50_fpn"}, "keypointrcnn_resnet50_fpn learns keypoints. Set key"),
-        ({"pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file, or a torchvision name"),
-        ({"architecture": "nano", "pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file"),
+        ({"pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give auto, a .safetensors file, "),
+        ({"architecture": "nano", "pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give auto, a .safetensors file, "),
         ({"batch": 1}, "fcos_resnet50_fpn uses batch normalization: batch must be 2 or more, not 1"),
     ],
 )  # fmt: skip

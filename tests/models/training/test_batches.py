@@ -10,6 +10,7 @@ from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.learn.prefetch import prefetch, prefetch_in_processes
 from sim2cam.models.augment.crops import CropConfig
+from sim2cam.models.augment.photometric import PhotometricAugmentation
 from sim2cam.models.losses.detection import TargetTensors, heatmap_loss
 from sim2cam.models.network.detector import STRIDE_PX
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX
@@ -32,7 +33,7 @@ def maker(parts, *, seed=0, batch=3, photometric=True, close_ups=0, tasks=BOXES_
         RULES,
         dataset_shares=lambda step: compute_dataset_shares(step, parts, TrainConfig(**config)),
         batch=batch,
-        photometric=photometric,
+        photometric=PhotometricAugmentation() if photometric else None,
         seed=seed,
         tasks=tasks,
         n_roi_crops=close_ups,

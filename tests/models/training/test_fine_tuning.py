@@ -157,17 +157,17 @@ def test_rates_fall_from_the_heads_to_the_stem():
     tuning = FineTuning(head_lr_scale=0.5, layer_decay=0.1)
     layers = ("box_head.0.0.weight", "neck.merge_4.0.weight", "neck.lateral.1.bias", "backbone.stages.2.0.conv1.weight",
               "backbone.stages.1.0.conv1.weight", "backbone.stages.0.0.conv1.weight", "backbone.stem.0.0.weight")  # fmt: skip
-    found = [compute_lr_scale(name, tuning) for name in layers]
+    found = [compute_lr_scale(name, tuning, 3) for name in layers]
     assert found == pytest.approx([0.5, 0.05, 0.05, 5e-3, 5e-4, 5e-5, 5e-6])
     assert (
-        compute_lr_scale(layers[-1], None)
-        == compute_lr_scale("residual_head.0.weight", FROZEN)
+        compute_lr_scale(layers[-1], None, 3)
+        == compute_lr_scale("residual_head.0.weight", FROZEN, 3)
         == 1
     )
     network = DetectorNetwork("nano", 2, torch.Generator(), masks=True, poses=True)
     names = dict(network.named_parameters())
     heads = {
-        n.partition(".")[0] for n in names if compute_lr_scale(n, tuning) == tuning.head_lr_scale
+        n.partition(".")[0] for n in names if compute_lr_scale(n, tuning, 3) == tuning.head_lr_scale
     }
     assert heads == {"box_head", "class_head", "mask_head", "roi_network"}
 
@@ -185,7 +185,7 @@ def test_the_first_step_moves_every_layer_as_far_as_its_rate(base, photos):
     for name, parameter in run.network.named_parameters():
         moved = float((parameter.detach() - before[name]).abs().max())
         assert moved == pytest.approx(
-            2e-3 * compute_lr_scale(name, config.fine_tuning), rel=0.05
+            2e-3 * compute_lr_scale(name, config.fine_tuning, 3), rel=0.05
         ), name
 
 

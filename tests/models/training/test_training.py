@@ -426,6 +426,6 @@ def test_an_architecture_without_such_stages_is_told(make_dataset, tmp_path):
         pretrained=str(tmp_path / "w.safetensors"),
     )
     with pytest.raises(
-        CheckpointError, match="less than half of the architecture's backbone matches"
+        CheckpointError, match="too few layers of the architecture's backbone match"
     ):
         train_detector(((make_dataset(), 1.0),), config, tmp_path / "run")

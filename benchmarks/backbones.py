@@ -1,0 +1,238 @@
+"""Pretrained backbones at equal CPU time: frozen, thawed late, all trained, from scratch.
+
+    python benchmarks/backbones.py [--work DIR] [--families dice ...] [--cpu-s S] [--minutes M]
+
+Each variant trains on the same renders for the CPU time of ``--cpu-s``: its steps follow from the time of one
+step, measured at the start and then kept in ``--work``. The test images are scored once per variant and seed, and
+choose nothing. Predictions are kept in ``--work``, so that a run can be resumed; no training starts after
+``--minutes``. Writes ``benchmarks/results/backbones.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import tyro
+from scoring_log import RESULTS, locate_real_dataset, log_scoring
+
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.real_images import read_real_images
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import write_json
+from sim2cam.experiments.benchmark import bench
+from sim2cam.learn.device import use_threads
+from sim2cam.learn.trainer import Callbacks
+from sim2cam.metrics.bootstrap import apply_holm_correction, average_over_seeds
+from sim2cam.metrics.detection import (
+    DetectionEvaluator,
+    bootstrap_scores,
+    compare_seed_means,
+    estimate_seed_mean,
+)
+from sim2cam.models.training.config import BackboneTuning, TrainConfig
+from sim2cam.models.training.training import train_detector
+from sim2cam.pipeline.generation import generate
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.seeds import derive_rng
+
+LATE_SHARE = 0.5  # share of the steps before the thaw
+NANO, SCRATCH, FROZEN, LATE, ALL = (
+    "nano from scratch",
+    "from scratch",
+    "frozen",
+    "thawed late",
+    "all trained",
+)
+TUNINGS: Mapping[str, BackboneTuning | None] = {
+    NANO: None,
+    SCRATCH: None,
+    FROZEN: BackboneTuning(frozen_share=1.0),
+    LATE: BackboneTuning(frozen_share=LATE_SHARE),
+    ALL: BackboneTuning(),
+}
+"""Variants; all but the first have the architecture ``lite0``."""
+BASELINE = SCRATCH
+METRICS = ("ap50", "ap", "ap75")
+TIMED_STEPS = 10
+
+
+@dataclass(frozen=True)
+class Family:
+    """Objects that detectors are trained for.
+
+    Attributes:
+        recipe: recipe of renders and training.
+        count: number of renders.
+        real: name of the real dataset with the test split.
+        test: its labels, relative to the dataset; empty for the whole dataset.
+        batch: crops per step.
+    """
+
+    recipe: str
+    count: int
+    real: str
+    test: str
+    batch: int
+
+
+FAMILIES = {
+    "dice": Family("dice", 1600, "dice", "test.json", 8),
+    "robocup": Family("robocup", 1600, "robocup", "test.json", 8),
+    "lmo": Family("lmo", 1600, "lmo", "", 8),
+}
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Options of the comparison."""
+
+    work: Path = Path("runs/backbones")
+    """Folder of datasets and training runs; both are resumed."""
+    families: tuple[str, ...] = tuple(FAMILIES)
+    """Families to train."""
+    cpu_s: float = 600.0
+    """CPU time of each training in seconds."""
+    minutes: float = 1e9
+    """Start no training after this many minutes; 0 scores what is there."""
+    workers: int = 2
+    """Worker processes of rendering; trainings use one thread."""
+
+
+def main(arguments: Arguments) -> None:
+    """Train and score all variants, and write the results."""
+    start = time.monotonic()
+    path = RESULTS / "backbones.json"
+    facts: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
+    for name in arguments.families:
+        family = FAMILIES[name]
+        test = read_real_images(locate_real_dataset(family.real) / family.test)
+        renders = generate(
+            load_recipe(family.recipe), arguments.work / name / "renders", count=family.count, seed=100,
+            workers=arguments.workers, resume=True, overwrite=False, progress=lambda _done, _total: None,
+        )  # fmt: skip
+        use_threads(1)
+        runs: dict[str, list[dict[str, Any]]] = {}
+        for seed in SEEDS:
+            for variant in TUNINGS:
+                run = arguments.work / name / f"{variant.replace(' ', '-')}-{seed}"
+                has_time = time.monotonic() - start < 60 * arguments.minutes
+                if not has_time and not (run / "weights.safetensors").is_file():
+                    continue
+                runs.setdefault(variant, []).append(
+                    _run(variant, seed, family, renders, test, run, arguments)
+                )
+        if runs:
+            facts["families"][name] = _score(runs, family, arguments)
+            if name == "dice":
+                log_scoring("backbones", {"variants": facts["families"][name]["variants"]})
+    facts["environment"] = collect_environment(None, 1)
+    write_json(path, facts, indented=False)
+
+
+def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainConfig:
+    """Return the settings of a training."""
+    config = replace(load_recipe(family.recipe).train, seed=seed, steps=steps)
+    if variant == NANO:
+        return replace(config, architecture="nano", pretrained="", backbone=None)
+    tuning = TUNINGS[variant]
+    return replace(
+        config, architecture="lite0", batch=family.batch, bfloat16=False, backbone=tuning,
+        pretrained="" if tuning is None else "auto",
+    )  # fmt: skip
+
+
+def _run(
+    variant: str, seed: int, family: Family, renders: Dataset, test: Dataset, run: Path, arguments: Arguments
+) -> dict[str, Any]:  # fmt: skip
+    """Train a detector for the CPU time, predict the test images, and return predictions and facts."""
+    steps_file = run.parent / f"steps-{variant.replace(' ', '-')}.json"
+    if not steps_file.is_file():
+        step_s = _measure_step_s(variant, family, renders)
+        write_json(steps_file, {"steps": round(arguments.cpu_s / step_s), "step_cpu_s": step_s})
+    budget = json.loads(steps_file.read_text())
+    config = make_config(variant, family, seed, budget["steps"])
+    detector = train_detector(((renders, 1.0),), config, run, resume=True)
+    result = bench(detector, test)
+    print(
+        f"{family.recipe}, {variant}, seed {seed}: {budget['steps']} steps, AP50 {result.score.ap50.value:.3f}",
+        flush=True,
+    )
+    return {
+        "seed": seed,
+        **budget,
+        "evaluator": DetectionEvaluator(result.captures, result.predictions),
+    }
+
+
+def _measure_step_s(variant: str, family: Family, renders: Dataset) -> float:
+    """Return the mean CPU seconds of a step."""
+    if variant == LATE:
+        shares = {FROZEN: LATE_SHARE, ALL: 1 - LATE_SHARE}
+        return sum(
+            share * _measure_step_s(other, family, renders) for other, share in shares.items()
+        )
+    times: list[float] = []
+    config = make_config(variant, family, 0, 3 * TIMED_STEPS)
+    with tempfile.TemporaryDirectory() as folder:
+        train_detector(
+            ((renders, 1.0),), config, Path(folder, "run"), log_interval_steps=TIMED_STEPS,
+            callbacks=Callbacks(log=lambda _line: times.append(time.process_time())),
+        )  # fmt: skip
+    return (times[-1] - times[0]) / (TIMED_STEPS * (len(times) - 1))  # the first steps warm up
+
+
+def _score(
+    runs: Mapping[str, list[dict[str, Any]]], family: Family, arguments: Arguments
+) -> dict[str, Any]:
+    """Return the scores of all variants and their differences from training from scratch."""
+    means = {}
+    for variant, trained in runs.items():
+        resampled = bootstrap_scores(
+            [run.pop("evaluator") for run in trained], rng=derive_rng(0, "backbones")
+        )
+        means[variant] = {
+            metric: average_over_seeds(resampled[metric], derive_rng(0, f"backbones/{variant}"))
+            for metric in METRICS
+        }
+        for metric in METRICS:
+            for run, value in zip(trained, resampled[metric][:, 0], strict=True):
+                run[metric] = float(value)
+    others = [variant for variant in runs if variant != BASELINE and BASELINE in runs]
+    comparisons = []
+    for metric in METRICS:
+        differences = [
+            compare_seed_means(means[v][metric], means[BASELINE][metric]) for v in others
+        ]
+        corrected = apply_holm_correction([difference.p_value for difference in differences])
+        comparisons += [
+            {"first": v, "second": BASELINE, "metric": metric, **d.to_json(), "p_holm": p}
+            for v, d, p in zip(others, differences, corrected, strict=True)
+        ]
+    return {
+        "protocol": {
+            "recipe": family.recipe, "renders": family.count, "cpu_s": arguments.cpu_s, "seeds": list(SEEDS),
+            "test": f"{family.real}/{family.test}".rstrip("/"),
+        },
+        "variants": [
+            {
+                "name": variant, "seeds": trained,
+                **{metric: estimate_seed_mean(means[variant][metric]).to_json() for metric in METRICS},
+            }
+            for variant, trained in runs.items()
+        ],
+        "comparisons": comparisons,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments, description=__doc__))
