@@ -144,12 +144,12 @@ def test_missing_packages_and_libraries_are_named(make_library, tmp_path, monkey
     monkeypatch.setattr("sim2cam.pipeline.asset_folder.find_furniture_libraries", lambda: ())
     with pytest.raises(RecipeError, match="apt-get install sweethome3d-furniture"):
         resolve_assets_folder("sweethome3d:", recipe, "assets.folder")
-    with pytest.raises(RecipeError, match="none.sh3f is missing"):
+    with pytest.raises(RecipeError, match=r"none\.sh3f is missing"):
         resolve_assets_folder("none.sh3f", recipe, "assets.folder")
     library = make_library()
     monkeypatch.setattr(
         "sim2cam.pipeline.asset_folder.find_furniture_libraries", lambda: (library,)
     )
     assert list_assets(Path(resolve_assets_folder("sweethome3d:Mine", recipe, "k")))
-    with pytest.raises(RecipeError, match="no library 'Mien'.*Did you mean 'Mine'"):
+    with pytest.raises(RecipeError, match=r"no library 'Mien'.*Did you mean 'Mine'"):
         resolve_assets_folder("sweethome3d:Mien", recipe, "assets.folder")

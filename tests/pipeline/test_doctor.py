@@ -181,7 +181,11 @@ def test_photographs_and_meshes_are_named_with_their_remedy(tmp_path, monkeypatc
     source = PhotoSource("blender-data: a.exr", "CC0-1.0")
     panorama = PackagedPanorama("blender-a", tmp_path / "a.exr", source)
     for panoramas, status, remedy in (
-        ((), "none", "Install blender-data (Debian) or @pmndrs/assets (npm), then run: sim2cam fetch "),
+        (
+            (),
+            "none",
+            "Install blender-data (Debian) or @pmndrs/assets (npm), then run: sim2cam fetch ",
+        ),
         ((panorama,), "1 environment maps of blender", "Run: sim2cam fetch backgrounds"),
     ):
         monkeypatch.setattr(doctor, "find_panoramas", lambda panoramas=panoramas: panoramas)

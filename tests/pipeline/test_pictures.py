@@ -157,9 +157,7 @@ def test_sources_of_photographs_reach_the_card(folder):
     recipe_path.write_text(TEXT.replace('options = ["none", "oak.png"]', 'options = ["oak.png"]'))
     recipe = load_recipe(str(recipe_path))
     assert recipe.collect_licences() == {"pictures/oak.png": "CC0-1.0"}
-    assert recipe.collect_credits() == {
-        "pictures/oak.png": "Jane Doe, view of blender-data: a.exr"
-    }
+    assert recipe.collect_credits() == {"pictures/oak.png": "Jane Doe, view of blender-data: a.exr"}
     generate(recipe, folder / "sim", count=1, seed=0, workers=1)
     card = build_card(read_dataset(folder / "sim"))
     assert card.asset_licences["pictures/oak.png"] == (
