@@ -82,7 +82,7 @@ $(READY): pyproject.toml constraints.txt Makefile $(BIN)/python
 
 $(READY_DEV): $(READY)
 	@echo "set-up: linters, test tools and optional packages"
-	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev,catalog,search,export,lpips,tensorboard]"
+	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev,catalog,search,export,lpips,panoramas,tensorboard]"
 	touch $@
 
 $(BIN)/python:

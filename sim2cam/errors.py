@@ -85,9 +85,15 @@ class LensError(Sim2CamError, ValueError):
 
 
 def suggest_name(name: str, allowed: Iterable[str]) -> str:
-    """Return a hint with the closest and all allowed names: ``Did you mean 'a'? Allowed: a, b``."""
+    """Return a hint with the closest and the allowed names: ``Did you mean 'a'? Allowed: a, b``."""
     options = sorted(allowed)
-    return f"{suggest_closest(name, options)} Allowed: {', '.join(options)}".lstrip()
+    listed = ", ".join(options[:_MAX_LISTED_NAMES])
+    rest = len(options) - _MAX_LISTED_NAMES
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"{suggest_closest(name, options)} Allowed: {listed}{more}".lstrip()
+
+
+_MAX_LISTED_NAMES = 100  # folders of images and meshes hold thousands
 
 
 def suggest_closest(name: str, allowed: Iterable[str]) -> str:

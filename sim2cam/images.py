@@ -34,7 +34,7 @@ FORMAT_NAMES = "JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000"
 """Formats of ``IMAGE_SUFFIXES``, for messages."""
 LOSSLESS_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".tga")
 """Suffixes of lossless formats; TIFF files count as lossless even with JPEG compression."""
-ENVIRONMENT_MAP_SUFFIXES = (".hdr", *IMAGE_SUFFIXES)
+ENVIRONMENT_MAP_SUFFIXES = (".hdr", ".exr", *IMAGE_SUFFIXES)
 VIDEO_SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v")
 SRGB_TO_LINEAR = np.array(
     [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.arange(256) / 255],
@@ -417,11 +417,14 @@ def read_palette_indices(path: Path) -> NDArray[np.uint8]:
 
 
 def read_linear_rgb(path: Path) -> NDArray[np.float32]:
-    """Read an image as linear RGB float32 (H, W, 3), from Radiance .hdr or sRGB files.
+    """Read an image as linear RGB float32 (H, W, 3), from Radiance .hdr, OpenEXR or sRGB files.
 
     Raises:
-        InputError: If the file is missing, damaged, not an image, or larger than ``MAX_PIXELS``.
+        InputError: If the file is missing, damaged, not an image, or larger than ``MAX_PIXELS``; or an OpenEXR
+            file without the package ``OpenEXR``.
     """
+    if path.suffix.lower() == ".exr":
+        return _read_exr(path)
     if path.suffix.lower() != ".hdr":
         return np.asarray(SRGB_TO_LINEAR[read_rgb(path)])
     data = _read_bytes(path)
@@ -441,6 +444,41 @@ def read_linear_rgb(path: Path) -> NDArray[np.float32]:
     if pixels is None or pixels.shape != (height, width, 3) or not np.isfinite(pixels).all():
         raise InputError(path, "damaged image. Copy the file again.")
     return np.ascontiguousarray(pixels[..., ::-1], dtype=np.float32)
+
+
+def _read_exr(path: Path) -> NDArray[np.float32]:
+    try:
+        import OpenEXR
+    except ImportError as error:
+        raise InputError(
+            path,
+            'is an OpenEXR image. Run: pip install "sim2cam[panoramas]", or convert it to .hdr.',
+        ) from error
+    if get_file_size(path) > _MAX_FILE_BYTES:
+        raise InputError(path, f"larger than {_MAX_FILE_BYTES >> 20} MiB. Scale it down.")
+    try:
+        with OpenEXR.File(str(path), header_only=True) as file:
+            low, high = file.header()["dataWindow"]
+        width, height = (int(side) for side in np.subtract(high, low) + 1)
+        if not 0 < width * height <= MAX_PIXELS:
+            problem = f"{width}x{height}: more than {MAX_PIXELS} pixels. Scale it down."
+            raise InputError(path, problem)
+        with OpenEXR.File(str(path)) as file:
+            channels = file.channels()
+            if "RGB" not in channels and "RGBA" not in channels:
+                names = ", ".join(channels)
+                raise InputError(path, f"has the channels {names}, not R, G and B. Convert it.")
+            pixels = channels["RGB" if "RGB" in channels else "RGBA"].pixels[..., :3]
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise _make_damage_error(path, error) from error
+    if pixels.shape != (height, width, 3) or not np.isfinite(pixels).all():
+        raise InputError(path, "damaged image. Copy the file again.")
+    return np.ascontiguousarray(pixels, dtype=np.float32).clip(0)
+
+
+def encode_radiance(linear: NDArray[np.float32]) -> bytes:
+    """Encode linear RGB (H, W, 3) as Radiance .hdr, with about 1 % precision."""
+    return _encode(".hdr", linear[..., ::-1], [])
 
 
 @contextmanager

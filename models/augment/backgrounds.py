@@ -6,6 +6,7 @@ Renders have fewer backgrounds than the world. Arbitrary ones teach a detector t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, exp, log
 
@@ -21,6 +22,9 @@ from sim2cam.models.training.images import AnnotatedImage, ImageCache, get_compl
 BACKGROUND_PROBABILITY, OCCLUDER_PROBABILITY = 0.5, 0.5
 """Share of images with another background, and with occluders."""
 
+TARGET_PROBABILITY = 0.5
+"""Share of target images among the backgrounds, if there are also others."""
+
 _SHRINK_RANGE = (0.4, 2.0)  # scale reduction of background images, relative to filling the image
 _OBJECT_OCCLUDER_PROBABILITY = 0.5  # per object
 _MAX_CENTRE_OFFSET = 0.6  # of an occluder from the centre of the box, in longer sides of the box
@@ -31,21 +35,42 @@ _CORNER_COUNT_RANGE = (3, 8)
 class BackgroundAugmentation:
     """Sampler of backgrounds and occluders, thread-safe.
 
+    Target images may show objects that nobody has labelled. They are backgrounds only, not occluders, and what
+    they show beside the labelled objects is neither positive nor negative (``AnnotatedImage.is_fully_labelled``).
+
     Args:
-        images: unlabelled background images; None with dead-leaves backgrounds only.
+        images: unlabelled background images without objects; None without.
         cache_bytes: memory budget of decoded images.
         amodal: whether boxes include hidden parts, so that occluders do not change them.
         dead_leaves: use dead-leaves backgrounds, half of the time if there are also background images.
+        target_images: unlabelled images of the target, which may show objects; None without.
+        shares: number of images and relative share of each source among ``images``, in order; empty for equally
+            frequent images.
     """
 
     def __init__(
-        self, images: Dataset | None, cache_bytes: int, *, amodal: bool, dead_leaves: bool = False
+        self,
+        images: Dataset | None,
+        cache_bytes: int,
+        *,
+        amodal: bool,
+        dead_leaves: bool = False,
+        target_images: Dataset | None = None,
+        shares: Sequence[tuple[int, float]] = (),
     ) -> None:
-        samples = () if images is None else images.samples
-        self._image_cache = ImageCache([samples], (), cache_bytes)
-        self._n_images = len(samples)
+        self._samples = [() if d is None else d.samples for d in (images, target_images)]
+        self._image_cache = ImageCache(self._samples, (), cache_bytes)
         self._amodal = amodal
-        self._dead_leaves_probability = (0.5 if samples else 1.0) if dead_leaves else 0.0
+        has_images = bool(self._samples[0])
+        self._dead_leaves_probability = (0.5 if has_images else 1.0) if dead_leaves else 0.0
+        self._has_background_images = has_images or dead_leaves
+        self._target_probability = (
+            (TARGET_PROBABILITY if self._has_background_images else 1.0) if target_images else 0.0
+        )
+        self._source_sizes = [count for count, _ in shares]
+        self._source_shares = np.array([share for _, share in shares]) / (
+            sum(share for _, share in shares) or 1
+        )
 
     def preload(self, processes: int) -> None:
         """Decode the background images; see ``ImageCache.preload``."""
@@ -63,15 +88,24 @@ class BackgroundAugmentation:
         if instance_map is None:
             return image
         if rng.random() < BACKGROUND_PROBABILITY:
-            rgb = composite(
-                image.rgb, self._make_background(image.rgb.shape[:2], rng), instance_map == 0
-            )
-            image = replace(image, rgb=rgb)
-        if rng.random() < OCCLUDER_PROBABILITY:
+            image = self._replace_background(image, instance_map == 0, rng)
+        if self._has_background_images and rng.random() < OCCLUDER_PROBABILITY:
             occluders = _sample_occluders(image, rng)
             rgb = composite(image.rgb, self._make_background(image.rgb.shape[:2], rng), occluders)
             image = occlude(replace(image, rgb=rgb), instance_map, occluders, amodal=self._amodal)
         return image
+
+    def _replace_background(
+        self, image: AnnotatedImage, is_background: NDArray[np.bool_], rng: np.random.Generator
+    ) -> AnnotatedImage:
+        shape = image.rgb.shape[:2]
+        if self._target_probability and rng.random() < self._target_probability:
+            index = int(rng.integers(len(self._samples[1])))
+            rgb = composite(image.rgb, self._sample_window(1, index, shape, rng), is_background)
+            return replace(image, rgb=rgb, is_fully_labelled=False)
+        return replace(
+            image, rgb=composite(image.rgb, self._make_background(shape, rng), is_background)
+        )
 
     def _make_background(
         self, shape: tuple[int, int], rng: np.random.Generator
@@ -79,16 +113,28 @@ class BackgroundAugmentation:
         """Return a dead-leaves background or a window of a background image (h, w, 3)."""
         if self._dead_leaves_probability and rng.random() < self._dead_leaves_probability:
             return render_dead_leaves(shape, rng)
-        return self._sample_window(shape, rng)
+        return self._sample_window(0, self._sample_image_index(rng), shape, rng)
 
-    def _sample_window(self, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.uint8]:
+    def _sample_image_index(self, rng: np.random.Generator) -> int:
+        if not self._source_sizes:
+            return int(rng.integers(len(self._samples[0])))
+        source = int(rng.choice(len(self._source_sizes), p=self._source_shares))
+        first = sum(self._source_sizes[:source])
+        return first + int(rng.integers(self._source_sizes[source]))
+
+    def _sample_window(
+        self, dataset_index: int, image_index: int, shape: tuple[int, int], rng: np.random.Generator
+    ) -> NDArray[np.uint8]:
         """Sample a window of a background image at a random scale and flip (h, w, 3).
 
-        Images that are too small are continued by reflection.
+        Images that are too small are continued by reflection. Photographs are not enlarged: blurred backgrounds
+        would teach a detector that objects are what is sharp.
         """
-        rgb = self._image_cache.get(0, int(rng.integers(self._n_images))).rgb
+        rgb = self._image_cache.get(dataset_index, image_index).rgb
         fill_scale = max(shape[0] / rgb.shape[0], shape[1] / rgb.shape[1])
         scale = fill_scale / exp(rng.uniform(log(_SHRINK_RANGE[0]), log(_SHRINK_RANGE[1])))
+        if self._samples[dataset_index][image_index].origin == "real":
+            scale = min(scale, 1.0)
         sides = [
             min(ceil(target_px / scale), source_px)
             for target_px, source_px in zip(shape, rgb.shape[:2], strict=True)

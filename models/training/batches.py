@@ -297,6 +297,8 @@ def build_batch_maker(
     tasks: Tasks,
     config: TrainConfig,
     background_images: Dataset | None = None,
+    background_shares: Sequence[tuple[int, float]] = (),
+    target_images: Dataset | None = None,
 ) -> BatchMaker:
     """Return the source of a training's batches.
 
@@ -306,13 +308,21 @@ def build_batch_maker(
         tasks: what the detector learns besides boxes.
         config: settings of the training.
         background_images: background images for objects; None without any.
+        background_shares: number of images and share of each of their sources, as in ``BackgroundAugmentation``.
+        target_images: unlabelled images of the target, backgrounds if ``config.target_backgrounds``.
     """
     background_augmentation = None
     cache_bytes = int(min(config.cache_bytes, CACHE_MEMORY_SHARE * get_memory_bytes()))
-    if background_images is not None or config.dead_leaves:
-        share = 0 if background_images is None else cache_bytes // BACKGROUND_CACHE_DIVISOR
+    if background_images is not None or config.dead_leaves or config.target_backgrounds:
+        has_files = background_images is not None or config.target_backgrounds
+        share = cache_bytes // BACKGROUND_CACHE_DIVISOR if has_files else 0
         background_augmentation = BackgroundAugmentation(
-            background_images, share, amodal=tasks.amodal, dead_leaves=config.dead_leaves
+            background_images,
+            share,
+            amodal=tasks.amodal,
+            dead_leaves=config.dead_leaves,
+            target_images=target_images if config.target_backgrounds else None,
+            shares=background_shares,
         )
         cache_bytes -= share
     samples = [dataset.samples for dataset, _ in datasets]

@@ -173,7 +173,7 @@ OMITTED_WHEN_UNSET = (
     "adapt", "patience",
     "initial_weights", "target_images", "background_images", "evaluations", "balance", "pretrained",
     "backbone", "strong_colour",
-    "copy_paste", "instance_colour_jitter", "dead_leaves",
+    "copy_paste", "instance_colour_jitter", "dead_leaves", "target_backgrounds",
 )  # fmt: skip
 """Settings that are left out of cards, checkpoints and results if not used; older files lack them."""
 
@@ -219,6 +219,9 @@ class TrainConfig:
         instance_colour_jitter: shift the colours of each object independently. Needs instance masks.
             Compensates for scans that carry the colours of another camera.
         dead_leaves: put dead-leaves backgrounds behind objects and occluders before them. Needs instance masks.
+        target_backgrounds: put the unlabelled images of the target (``--captures``) behind objects. They may show
+            objects too, so what they show beside the labelled objects is neither positive nor negative. Needs
+            instance masks.
         amodal: predict boxes of whole objects including hidden parts, where labels have them; disables free
             rotation of crops.
         poses: learn poses; all objects of a category must be identical.
@@ -260,6 +263,7 @@ class TrainConfig:
     copy_paste: bool = False
     instance_colour_jitter: bool = False
     dead_leaves: bool = False
+    target_backgrounds: bool = False
     amodal: bool = False
     poses: bool = False
     keypoints: bool = False

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.data.keypoints import find_flip_indices, get_keypoint_names
+from sim2cam.data.photo_sources import find_photo_sources
 from sim2cam.data.reader import read_licences
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError
@@ -37,7 +38,7 @@ class DatasetRecord:
         origins: number of images of each origin.
         weight: final share of the crops, 0 to 1.
         digest: SHA-256 over all images and labels.
-        licences: known licences of the assets in its scenes.
+        licences: known licences of the photographs, or of the assets in its scenes.
     """
 
     name: str
@@ -172,8 +173,13 @@ def make_dataset_records(datasets: WeightedDatasets) -> tuple[DatasetRecord, ...
 
 
 def _collect_licences(dataset: Dataset) -> tuple[str, ...]:
-    licences = (read_licences(source.root).values() for source in dataset.list_sources())
-    return tuple(sorted(set().union(*licences)))
+    licences = {
+        licence
+        for source in dataset.list_sources()
+        for licence in read_licences(source.root).values()
+    }
+    photo_sources = find_photo_sources(sample.rgb for sample in dataset.samples)
+    return tuple(sorted(licences | {source.licence for source in photo_sources.values()}))
 
 
 def sketch_digests(samples: Iterable[Sample]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ class AuxiliaryData:
         initial_weights: file of weights to fine-tune.
         target_images: unlabelled images to adapt to; only their pixels are used.
         background_images: images without objects of interest, pasted behind objects; only their pixels are used.
+        background_shares: number of images and share of each source of the background images, in order; empty for
+            equally frequent images.
         validation_set: labelled images for early stopping (``patience``); not used for training.
     """
 
@@ -59,6 +61,7 @@ class AuxiliaryData:
     target_images: Dataset | None = None
     background_images: Dataset | None = None
     validation_set: Dataset | None = None
+    background_shares: tuple[tuple[int, float], ...] = ()
 
 
 NO_AUXILIARY_DATA = AuxiliaryData()
@@ -78,8 +81,9 @@ class TrainingSetup:
         tasks: what the detector learns besides boxes.
         initial_weights: weights of a detector to fine-tune; None without.
         pretrained: pretrained weights to start from; None for random weights.
-        target_images: unlabelled images to adapt to; None without.
+        target_images: unlabelled images to adapt to, or for backgrounds; None without.
         background_images: unlabelled background images; None without.
+        background_shares: as in ``AuxiliaryData``.
         validation_set: labelled images for early stopping; None for a fixed number of steps.
         target_images_record, background_images_record: their records for the card.
     """
@@ -94,6 +98,7 @@ class TrainingSetup:
     pretrained: PretrainedWeights | None
     target_images: Dataset | None
     background_images: Dataset | None
+    background_shares: tuple[tuple[int, float], ...]
     validation_set: Dataset | None
     target_images_record: DatasetRecord | None
     background_images_record: DatasetRecord | None
@@ -128,7 +133,14 @@ class TrainingSetup:
             "validation_set": _make_record(self.validation_set),
         }
         digests = {name: record.digest for name, record in auxiliary.items() if record is not None}
-        return {"config": settings, "categories": self.categories, "data": data, **digests}
+        shares = {"background_shares": self.background_shares} if self.background_shares else {}
+        return {
+            "config": settings,
+            "categories": self.categories,
+            "data": data,
+            **digests,
+            **shares,
+        }
 
     def make_card(self) -> DetectorCard:
         """Return the card of the untrained detector."""
@@ -224,6 +236,7 @@ def make_training_setup(
         cutouts=config.copy_paste
         or config.instance_colour_jitter
         or config.dead_leaves
+        or config.target_backgrounds
         or auxiliary_data.background_images is not None,
     )
     has_backgrounds = auxiliary_data.background_images is not None
@@ -231,6 +244,7 @@ def make_training_setup(
         (has_backgrounds, "put on background images", "without --backgrounds"),
         (config.copy_paste, "pasted into other images", "with copy_paste = false"),
         (config.dead_leaves, "put on dead-leaves backgrounds", "with dead_leaves = false"),
+        (config.target_backgrounds, "put on target images", "with target_backgrounds = false"),
         (
             config.instance_colour_jitter,
             "jittered in colour",
@@ -268,6 +282,7 @@ def make_training_setup(
         pretrained,
         target_images,
         background_images,
+        auxiliary_data.background_shares,
         None if validation_set is None else select_boxes(validation_set, amodal=config.amodal),
         _make_record(target_images),
         _make_record(background_images),
@@ -299,13 +314,18 @@ def _check_object_coordinates(datasets: WeightedDatasets) -> None:
         )
 
 
+def has_instance_masks(datasets: Iterable[Dataset]) -> bool:
+    """Return whether any sample has instance masks."""
+    return any(
+        "ids" in sample.channels or any(label.mask is not None for label in sample.objects or ())
+        for dataset in datasets
+        for sample in dataset.samples
+    )
+
+
 def _check_instance_masks(datasets: WeightedDatasets, use: str, alternative: str) -> None:
     """Raise ``InputError`` if no sample has instance masks; ``use`` and ``alternative`` are for the message."""
-    samples = [sample for dataset, _ in datasets for sample in dataset.samples]
-    if not any(
-        "ids" in sample.channels or any(label.mask is not None for label in sample.objects or ())
-        for sample in samples
-    ):
+    if not has_instance_masks(dataset for dataset, _ in datasets):
         raise InputError(
             datasets[0][0].root,
             f"has no instance masks, so objects cannot be {use}. Render with ids in --channels, or train "
@@ -318,10 +338,11 @@ def _check_auxiliary_data(config: TrainConfig, auxiliary_data: AuxiliaryData) ->
         raise UsageError(
             "fine_tuning needs initial weights. Add --from, or remove fine_tuning from the recipe's [train]."
         )
-    if config.adapt is not None and auxiliary_data.target_images is None:
-        raise UsageError(
-            "adapt needs unlabelled target images. Add --captures, or remove adapt from the recipe's [train]."
-        )
+    for name in ("adapt", "target_backgrounds"):
+        if getattr(config, name) and auxiliary_data.target_images is None:
+            raise UsageError(
+                f"{name} needs unlabelled target images. Add --captures, or remove {name} from the recipe's [train]."
+            )
     validation_set = auxiliary_data.validation_set if config.patience else None
     for sample in () if validation_set is None else validation_set.samples:
         if sample.objects is None:
@@ -330,10 +351,10 @@ def _check_auxiliary_data(config: TrainConfig, auxiliary_data: AuxiliaryData) ->
             )
     if auxiliary_data.target_images is None:
         return
-    if config.adapt is None:
+    if config.adapt is None and not config.target_backgrounds:
         raise UsageError(
             f"--captures {auxiliary_data.target_images.root}: no adaptation method uses these images. Set one "
-            "in the recipe's [train.adapt]."
+            "in the recipe's [train.adapt], or set target_backgrounds = true in its [train]."
         )
     if not auxiliary_data.target_images.samples:
         raise InputError(auxiliary_data.target_images.root, "contains no images to adapt to.")

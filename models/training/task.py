@@ -132,7 +132,13 @@ class DetectorTask(Task[Batch, TrainProgress], Generic[Network]):
         self._distributed_losses = distribute(self._compute_losses, *modules.values())
         self._early_stopping = EarlyStopping(config.patience)
         self._batch_maker = build_batch_maker(
-            setup.datasets, card.categories, setup.tasks, config, setup.background_images
+            setup.datasets,
+            card.categories,
+            setup.tasks,
+            config,
+            setup.background_images,
+            setup.background_shares,
+            setup.target_images,
         )
         self._view_maker = (
             None if setup.target_images is None else build_view_maker(setup.target_images, config)

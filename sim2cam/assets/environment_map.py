@@ -211,18 +211,21 @@ def _find_brightest_spot(radiance: Float32Array) -> tuple[NDArray[np.bool_], flo
 
 def _project_to_cube(radiance: Float32Array, side: int) -> Float32Array:
     """Project an equirectangular image to cube faces (6, n, n, 3)."""
-    rows = len(radiance)
     coordinates = ((np.arange(side) + 0.5) / side * 2 - 1).astype(np.float64)
     plane = np.stack([*np.meshgrid(coordinates, coordinates), np.ones((side, side))], axis=-1)
+    return np.stack([sample_directions(radiance, plane @ axes) for axes in _CUBE_FACE_AXES])
+
+
+def sample_directions(radiance: Float32Array, directions: Floats) -> Float32Array:
+    """Return the radiance (h, w, 3) of an equirectangular image in directions (h, w, 3) of any length."""
+    rows = len(radiance)
     padded = np.concatenate([radiance[:, -1:], radiance, radiance[:, :1]], axis=1)
-    faces = []
-    for axes in _CUBE_FACE_AXES:
-        x, y, z = np.moveaxis(plane @ axes, -1, 0)
-        column = np.arctan2(x, y) % (2 * math.pi) / math.pi * rows + 0.5
-        row = np.arctan2(np.hypot(x, y), z) / math.pi * rows - 0.5
-        maps = column.astype(np.float32), row.astype(np.float32)
-        faces.append(cv2.remap(padded, *maps, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE))
-    return np.stack(faces)
+    x, y, z = np.moveaxis(directions, -1, 0)
+    column = np.arctan2(x, y) % (2 * math.pi) / math.pi * rows + 0.5
+    row = np.arctan2(np.hypot(x, y), z) / math.pi * rows - 0.5
+    maps = column.astype(np.float32), row.astype(np.float32)
+    sampled = cv2.remap(padded, *maps, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(sampled, np.float32)
 
 
 def _resize(radiance: NDArray[Any], rows: int) -> Float32Array:

@@ -21,6 +21,7 @@ from sim2cam.assets.mesh_files.reader import MESH_SUFFIXES, MODEL_SUFFIXES, SUFF
 from sim2cam.assets.model_files.mesh_names import find_mesh
 from sim2cam.assets.model_files.xml_file import MAX_XML_BYTES
 from sim2cam.assets.walk import is_file, walk_folder
+from sim2cam.data.photo_sources import find_photo_sources
 from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.poses import Vec3, quaternion
 from sim2cam.scene.asset_facts import AssetMetadata, PropertyRange
@@ -168,14 +169,20 @@ def read_asset_card(path: Path) -> AssetMetadata:
 
 
 def read_image_card(path: Path) -> ImageMetadata:
-    """Read the metadata of an image from its TOML file.
+    """Read the metadata of an image from its TOML file, else from the list of photographs of its folder.
 
     Raises:
-        InputError: The TOML file is invalid.
+        InputError: A file is invalid.
     """
     card_path = path.with_suffix(".toml")
-    values = _read_table(card_path, ImageMetadata) if card_path.is_file() else {}
-    return ImageMetadata(**values)
+    if card_path.is_file():
+        return ImageMetadata(**_read_table(card_path, ImageMetadata))
+    source = find_photo_sources([path]).get(path)
+    return (
+        ImageMetadata()
+        if source is None
+        else ImageMetadata(source.licence, credit=source.format_credit())
+    )
 
 
 def _read_table(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[str, Any]:

@@ -49,9 +49,9 @@ def _measure_environment_map(folder: Path, name: str) -> EnvironmentMapInfo:
     )
     if irradiance_scale <= 0:
         raise InputError(path, "is black above the horizon. Remove it from the folder.")
-    return EnvironmentMapInfo(
-        name, file, irradiance_scale, extract_sun(read_sky(file)), read_image_card(path).licence
-    )
+    card = read_image_card(path)
+    sun = extract_sun(read_sky(file))
+    return EnvironmentMapInfo(name, file, irradiance_scale, sun, card.licence, card.credit)
 
 
 def _measure_image(folder: Path, name: str) -> TextureImageInfo:
@@ -59,4 +59,4 @@ def _measure_image(folder: Path, name: str) -> TextureImageInfo:
     color = vec3(images.SRGB_TO_LINEAR[images.read_rgb(path)].mean(axis=(0, 1), dtype=np.float64))
     card = read_image_card(path)
     file = ImageFile(str(path), images.compute_digest(path))
-    return TextureImageInfo(name, file, color, card.width_m, card.licence)
+    return TextureImageInfo(name, file, color, card.width_m, card.licence, card.credit)

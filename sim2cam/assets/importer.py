@@ -125,6 +125,8 @@ def _import_asset(
         raise InputError(card_path, problem)
     length_unit = given_unit or ("m" if longest <= _MAX_SIDE_M else "mm")
     unit_m = METRES_PER_UNIT[length_unit]
+    if card.longest_side_m is not None and suffix not in MODEL_SUFFIXES:
+        unit_m = card.longest_side_m / longest
     _check_size(path, longest * unit_m, length_unit)
     joints = measures.articulation.get_rest_states() if measures.articulation else ()
     _check_keypoints(path, card, measures)
@@ -153,6 +155,7 @@ def _import_asset(
         restitution=card.restitution or _RESTITUTION,
         symmetries=card.symmetries,
         licence=card.licence,
+        credit=card.credit,
         articulation=measures.articulation,
         mass_offset_m=_compute_mass_offset(path, card, measures, unit_m),
     )
@@ -160,7 +163,8 @@ def _import_asset(
     if min(info.size_m) < _MIN_THICKNESS_M:
         thin = min(info.size_m) * 1e3
         warnings.append(f"only {thin:.2g} mm thick. It may sink into its support.")
-    return ImportedAsset(name, info, None, tuple(warnings), None if given_unit else length_unit)
+    is_guessed = given_unit is None and card.longest_side_m is None
+    return ImportedAsset(name, info, None, tuple(warnings), length_unit if is_guessed else None)
 
 
 def _scale(length: float, vector: Vec3) -> Vec3:

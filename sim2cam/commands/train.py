@@ -9,6 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from sim2cam.commands.backgrounds import (
+    AUTO,
+    Backgrounds,
+    find_backgrounds,
+    list_background_paths,
+    read_backgrounds,
+)
 from sim2cam.commands.options import (
     Argument,
     Device,
@@ -84,8 +91,10 @@ class Train:
     """Initial weights (file or shipped name), fine-tuned as set in [train.fine_tuning]: for few labelled images or pseudo-labels."""
     captures: Rare[Path | None] = None
     """Unlabelled real images for feature adaptation, as set in [train.adapt]."""
-    backgrounds: Rare[Annotated[tuple[Path, ...], Option("IMAGES")]] = ()
-    """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used for copy-paste and occlusion in half of the samples."""
+    backgrounds: Rare[Annotated[tuple[Path, ...], Option("IMAGES")]] = (AUTO,)
+    """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used behind and before the objects in half of the samples each. auto: the photographs of sim2cam fetch. none: without. Default: auto."""
+    background_mix: Rare[tuple[float, ...]] = ()
+    """Share of each of the --backgrounds; default: by the number of images, equal shares with auto."""
     validation: Path | None = None
     """Labelled real images that select input scale and box expansion, calibrate confidences and, with patience in [train], stop the training early. They must not be among the data."""
     held_out: Rare[float] = 0.05
@@ -107,7 +116,7 @@ class Train:
         self._check_options()
         check_inputs(
             *(() if datasets else self.data),
-            *(self.captures, *self.backgrounds, self.validation),
+            *(self.captures, *list_background_paths(self.backgrounds), self.validation),
             recipe=None if recipe else self.recipe,
             weights=self.initial_weights,
         )
@@ -142,7 +151,7 @@ class Train:
         shares = self.mix or (1.0,) * len(self.data)
         datasets = datasets or list(map(self.read_data, self.data))
         datasets = [dataset.take(self.limit) for dataset in datasets]
-        captures, backgrounds, validation_set = self._read_auxiliary_data(datasets)
+        captures, validation_set = self._read_auxiliary_data(datasets)
         initial_card = (
             None
             if initial_weights is None
@@ -150,6 +159,7 @@ class Train:
         )
         datasets, validation_set = self._match_categories(datasets, validation_set, initial_card)
         _warn_empty_categories(datasets, console)
+        backgrounds = self._read_backgrounds(datasets, console)
         training_sets, calibration_set, source = self._select_reliability_images(
             datasets, validation_set
         )
@@ -167,7 +177,11 @@ class Train:
                     config,
                     self.out,
                     auxiliary_data=AuxiliaryData(
-                        initial_weights, captures, backgrounds, validation_set
+                        initial_weights,
+                        captures,
+                        backgrounds.images,
+                        validation_set,
+                        backgrounds.shares,
                     ),
                     resume=self.folder.resume,
                     device=self.device,
@@ -200,6 +214,11 @@ class Train:
             )
         if not 0 <= self.held_out < 1:
             raise UsageError(f"--held-out must be at least 0 and less than 1, not {self.held_out}")
+        if self.background_mix and len(self.background_mix) != len(self.backgrounds):
+            raise UsageError(
+                f"--background-mix has {len(self.background_mix)} values for {len(self.backgrounds)} "
+                "--backgrounds. Give one per source."
+            )
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
 
     def read_data(self, path: Path) -> Dataset:
@@ -211,23 +230,30 @@ class Train:
 
     def _read_auxiliary_data(
         self, data: Sequence[Dataset]
-    ) -> tuple[Dataset | None, Dataset | None, Dataset | None]:
-        """Read unlabelled real images, background images and the validation set."""
+    ) -> tuple[Dataset | None, Dataset | None]:
+        """Read unlabelled real images and the validation set."""
         from sim2cam.data.checks.duplicates import check_disjoint
         from sim2cam.data.real_images import check_no_pseudo_labels, read_real_images
-        from sim2cam.data.set_operations import merge_datasets
         from sim2cam.data.splits import DEV, STYLE
 
         read = partial(read_real_images, skip_invalid=self.skip_invalid)
         captures = None if self.captures is None else read(self.captures, roles=STYLE)
-        backgrounds = [read(path, roles=STYLE) for path in self.backgrounds]
         validation_set = None if self.validation is None else read(self.validation, roles=DEV)
         if validation_set is not None and self.validation is not None:
             check_no_pseudo_labels(validation_set, self.validation)
             check_disjoint(
                 (sample for dataset in data for sample in dataset.samples), validation_set
             )
-        return captures, merge_datasets(backgrounds) if backgrounds else None, validation_set
+        return captures, validation_set
+
+    def _read_backgrounds(self, data: Sequence[Dataset], console: Console) -> Backgrounds:
+        if tuple(self.backgrounds) == (AUTO,):
+            return find_backgrounds(data, console)
+        return read_backgrounds(
+            list_background_paths(self.backgrounds),
+            self.background_mix,
+            skip_invalid=self.skip_invalid,
+        )
 
     def _match_categories(
         self,

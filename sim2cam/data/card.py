@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 
 from sim2cam import images
-from sim2cam.data.reader import SceneSummary, find_rendered_ancestor, read_licences, read_scenes
+from sim2cam.data.photo_sources import find_photo_sources
+from sim2cam.data.reader import (
+    SceneSummary,
+    find_rendered_ancestor,
+    read_credits,
+    read_licences,
+    read_scenes,
+)
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.data.writer import CARD
 from sim2cam.files import write_bytes
@@ -57,6 +64,8 @@ class DatasetCard:
         gains: Ranges of the ``exposure``, ``red`` and ``blue`` gains of sequences.
         rejections: Number of rejected scenes by reason; numbers in reasons are replaced by N.
         requirement_ranges: Range of the measured value by requirement and required range.
+        asset_licences: Licence, author and source of each mesh, texture and environment map of the scenes, and of each
+            photograph whose source is recorded.
         bytes_on_disk: Size of images and channels.
     """
 
@@ -99,7 +108,7 @@ class DatasetCard:
             "Rejected scenes by reason": self.rejections,
             "Requirements, measured: minimum, median, maximum": self.requirement_ranges,
             "Requirements: number of scenes": self.requirement_scenes,
-            "Assets and licences": self.asset_licences,
+            "Photographs, meshes and their licences": self.asset_licences,
             "Sampled values: minimum, median, maximum": self.sampled_value_ranges,
         }
         sections = [_format_section(title, table) for title, table in tables.items() if table]
@@ -120,7 +129,9 @@ def build_card(*datasets: Dataset) -> DatasetCard:
     statistics = _SceneStatistics()
     for folder, indices in _group_scenes_by_folder(datasets).items():
         scenes = (scene for scene in read_scenes(folder) if scene.scene_index in indices)
-        statistics.add_scenes(scenes, read_licences(folder))
+        statistics.add_scenes(scenes, read_licences(folder), read_credits(folder))
+    for source in find_photo_sources(sample.rgb for sample in samples).values():
+        statistics.asset_licences[source.source] = _format_rights(source.licence, source.author)
     counts = Counter(label.category for label in labels)
     return DatasetCard(
         image_count=len(samples),
@@ -220,7 +231,12 @@ class _SceneStatistics:
         self.requirement_values: dict[str, array[float]] = {}
         self.asset_licences: dict[str, str] = {}
 
-    def add_scenes(self, scenes: Iterable[SceneSummary], licences: Mapping[str, str]) -> None:
+    def add_scenes(
+        self,
+        scenes: Iterable[SceneSummary],
+        licences: Mapping[str, str],
+        credits_by_name: Mapping[str, str],
+    ) -> None:
         for scene in scenes:
             self.rejections.update(map(generalize_reason, scene.rejections))
             for name, value in scene.sampled_values.items():
@@ -233,9 +249,17 @@ class _SceneStatistics:
             for body in scene.scene.bodies:
                 name = str(body.asset.get("path", body.asset.get("kind")))
                 default_licence = UNKNOWN_LICENCE if "path" in body.asset else BUILT_IN
-                self.asset_licences[name] = licences.get(name) or default_licence
+                self.asset_licences[name] = _format_rights(
+                    licences.get(name) or default_licence, credits_by_name.get(name, "")
+                )
             for name in scene.scene.list_image_files():
-                self.asset_licences[name] = licences.get(name) or UNKNOWN_LICENCE
+                self.asset_licences[name] = _format_rights(
+                    licences.get(name) or UNKNOWN_LICENCE, credits_by_name.get(name, "")
+                )
+
+
+def _format_rights(licence: str, credit: str) -> str:
+    return f"{licence}; {credit}" if credit else licence
 
 
 def _iterate_files(samples: Iterable[Sample]) -> Iterator[Path]:

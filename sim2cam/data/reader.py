@@ -101,6 +101,7 @@ class _Header:
     categories: list[str]
     parent: str | None = None
     licences: dict[str, str] = field(default_factory=dict)
+    credits: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -218,11 +219,24 @@ def read_licences(root: Path) -> dict[str, str]:
     Raises:
         InputError: If the header of the dataset or of an ancestor is broken.
     """
+    return _read_asset_texts(root, "licences")
+
+
+def read_credits(root: Path) -> dict[str, str]:
+    """Return the authors and sources of a dataset's assets by file name.
+
+    Raises:
+        InputError: If the header of the dataset or of an ancestor is broken.
+    """
+    return _read_asset_texts(root, "credits")
+
+
+def _read_asset_texts(root: Path, key: str) -> dict[str, str]:
     folder = find_rendered_ancestor(root)
     if not (folder / HEADER).is_file():
         return {}
-    licences: dict[str, str] = read_header(folder).get("licences", {})
-    return licences
+    texts: dict[str, str] = read_header(folder).get(key, {})
+    return texts
 
 
 def read_scenes(root: Path) -> Iterator[SceneSummary]:

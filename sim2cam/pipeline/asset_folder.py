@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.assets.folder import list_assets
-from sim2cam.assets.importer import import_assets
+from sim2cam.assets.furniture_library import FURNITURE_SUFFIX, unpack_furniture
+from sim2cam.assets.importer import SIZES_M, import_assets
+from sim2cam.assets.package_files import (
+    PACKAGES_VARIABLE,
+    SWEETHOME3D,
+    find_furniture_libraries,
+)
 from sim2cam.data.data_folder import DATA_FOLDER_VARIABLE, locate_data_folder
 from sim2cam.data.environment import PYBULLET
 from sim2cam.data.public.catalogue import PUBLIC_DATASETS
 from sim2cam.errors import InputError, RecipeError, suggest_name
+from sim2cam.pipeline.background_images import BACKGROUNDS, IMAGES_FOLDER, MAPS_FOLDER
 from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.shape import LengthUnit
 
@@ -30,12 +37,23 @@ class ClutterFolder:
         folder: folder of mesh files, as that of ``[assets]``.
         files: names or shell patterns of the used files; empty for all.
         unit, licence: length unit and licence of the files, as those of ``[assets]``.
+        size_m: range of the longest side, into which other objects are scaled; unscaled if missing.
     """
 
     folder: str
     files: tuple[str, ...] = ()
     unit: LengthUnit | None = None
     licence: str = ""
+    size_m: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if (
+            self.size_m is not None
+            and not SIZES_M[0] <= self.size_m[0] <= self.size_m[1] <= SIZES_M[1]
+        ):
+            raise ValueError(
+                f"size_m must be (low, high) within {SIZES_M[0]} to {SIZES_M[1]}, not {self.size_m}"
+            )
 
 
 @dataclass(frozen=True)
@@ -44,7 +62,9 @@ class AssetFolder:
 
     Attributes:
         folder: folder of mesh files, relative to the recipe; or ``bop:NAME``, the models of a BOP
-            dataset; or ``pybullet_data:``, the files of that package. None with clutter only.
+            dataset; or ``pybullet_data:``, the files of that package; or ``sweethome3d:``, the household
+            meshes of Debian's sweethome3d-furniture, or ``sweethome3d:NAME``, one of its libraries; or a
+            furniture library (.sh3f). None with clutter only.
         objects: categories of the used assets, by name or shell pattern; empty for all assets with
             their own categories.
         unit: length unit of files that do not define it, unlike glTF and files with a TOML file;
@@ -69,6 +89,13 @@ def resolve_assets_folder(location: str, path: Path, key: str) -> str:
     kind, _, dataset = location.partition(":")
     if kind == "pybullet_data":
         return str(_find_package_folder(kind, path, key) / dataset)
+    if kind == "sweethome3d":
+        return str(unpack_furniture(_find_furniture(dataset, path, key)))
+    if location.endswith(FURNITURE_SUFFIX):
+        library = (path.parent / location).absolute()
+        if not library.is_file():
+            raise RecipeError(path, f"'{key}': {location} is missing. Check the path.")
+        return str(unpack_furniture((library,)))
     if kind != "bop" or not dataset:
         return str((path.parent / location).absolute())
     folder = locate_data_folder() / dataset / "models"
@@ -82,6 +109,40 @@ def resolve_assets_folder(location: str, path: Path, key: str) -> str:
             f"of {DATA_FOLDER_VARIABLE}.",
         )
     return str(folder)
+
+
+def resolve_image_folder(location: str, path: Path, section: str) -> str:
+    """Return the path of the image folder that ``[skies]`` or ``[pictures]`` of a recipe names.
+
+    Raises:
+        RecipeError: if fetched images are missing.
+    """
+    kind, _, name = location.partition(":")
+    if kind != "fetched":
+        return str((path.parent / location).absolute())
+    folder = locate_data_folder() / name / (MAPS_FOLDER if section == "skies" else IMAGES_FOLDER)
+    if not name or not folder.is_dir():
+        raise RecipeError(
+            path,
+            f"'{section}.folder': {location} is missing. Run sim2cam fetch {name or BACKGROUNDS}.",
+        )
+    return str(folder)
+
+
+def _find_furniture(name: str, path: Path, key: str) -> tuple[Path, ...]:
+    """Return the installed furniture libraries, or the one of a name."""
+    libraries = {library.stem: library for library in find_furniture_libraries()}
+    if not libraries:
+        raise RecipeError(
+            path,
+            f"'{key}': {SWEETHOME3D} (Debian) is not installed. Run apt-get install {SWEETHOME3D}, or unpack it and "
+            f"name the folder in {PACKAGES_VARIABLE}.",
+        )
+    if name and name not in libraries:
+        raise RecipeError(
+            path, f"'{key}': no library '{name}' in {SWEETHOME3D}. {suggest_name(name, libraries)}"
+        )
+    return (libraries[name],) if name else tuple(libraries.values())
 
 
 def _find_package_folder(package: str, path: Path, key: str) -> Path:
@@ -110,7 +171,8 @@ def import_asset_folder(options: AssetFolder, path: Path) -> tuple[AssetInfo, ..
         names, patterns = list_assets(Path(clutter.folder)), dict.fromkeys(clutter.files, "")
         files = _select_assets(names, patterns, path, "assets.clutter.files")
         for asset in _import_assets(clutter, clutter.folder, files):
-            assets.append(replace(_set_category(asset, ""), name=CLUTTER_PREFIX + asset.name))
+            fitted = asset if clutter.size_m is None else asset.fit_size(clutter.size_m)
+            assets.append(replace(_set_category(fitted, ""), name=CLUTTER_PREFIX + asset.name))
     return tuple(assets)
 
 
@@ -180,3 +242,30 @@ def complete_object_group(
     names = [asset.name for asset in assets if asset.mesh.category]
     default = {"asset": {"kind": "choice", "options": names}}
     return default | group | {"joints": joints | own_joints}
+
+
+def expand_image_patterns(group: Any, names: Sequence[str], path: Path, group_name: str) -> Any:
+    """Return a group of the domain whose ``picture`` chooses images instead of shell patterns.
+
+    The images of a pattern share its weight.
+
+    Raises:
+        RecipeError: if no image matches a pattern.
+    """
+    picture = group.get("picture") if isinstance(group, dict) else None
+    options = picture.get("options") if isinstance(picture, dict) else None
+    if not isinstance(options, list) or picture is None:
+        return group
+    patterns = [o for o in options if isinstance(o, str) and o not in names and set(o) & set("*?[")]
+    if not patterns:
+        return group
+    weights = picture.get("weights") or [1.0] * len(options)
+    expanded: list[tuple[Any, float]] = []
+    for option, weight in zip(options, weights, strict=False):
+        matches = fnmatch.filter(names, option) if option in patterns else [option]
+        if not matches:
+            hint = suggest_name(option, names)
+            raise RecipeError(path, f"'domain.{group_name}.picture': no image '{option}'. {hint}")
+        expanded += [(match, weight / len(matches)) for match in matches]
+    choice = {"options": [o for o, _ in expanded], "weights": [w for _, w in expanded]}
+    return group | {"picture": picture | choice}

@@ -8,14 +8,24 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from sim2cam.assets.package_files import (
+    BLENDER_DATA,
+    PMNDRS_ASSETS,
+    SWEETHOME3D,
+    find_furniture_libraries,
+    find_panoramas,
+)
 from sim2cam.data.cache import get_cache_folder
+from sim2cam.data.data_folder import locate_data_folder
 from sim2cam.data.environment import PYBULLET, get_package_version
+from sim2cam.data.photo_sources import list_photo_folders
 from sim2cam.errors import BackendError
 
 MESA_PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
@@ -64,6 +74,8 @@ def run_checks() -> list[SystemCheck]:
         check_torch(),
         check_gpu(),
         check_opengl(),
+        check_photographs(),
+        check_household_meshes(),
         check_cache(),
         check_disk(Path.cwd()),
     ]
@@ -185,6 +197,34 @@ def check_opengl() -> SystemCheck:
         f"Install Mesa: apt-get install -y --no-install-recommends {MESA_PACKAGES}"
     )
     return SystemCheck("opengl", False, f"none ({message})", remedy, required=False)
+
+
+def check_photographs() -> SystemCheck:
+    """Check for photographs: fetched ones, and installed environment maps to fetch them from."""
+    fetched = [folder.name for folder in list_photo_folders(locate_data_folder())]
+    packages = Counter(panorama.name.partition("-")[0] for panorama in find_panoramas())
+    found = [f"fetched: {', '.join(fetched)}"] if fetched else []
+    found += [f"{count} environment maps of {name}" for name, count in sorted(packages.items())]
+    remedy = ""
+    if not fetched:
+        install = (
+            ""
+            if packages
+            else f"Install {BLENDER_DATA} (Debian) or {PMNDRS_ASSETS} (npm), then run"
+        )
+        remedy = f"{install or 'Run'}: sim2cam fetch backgrounds"
+    return SystemCheck(
+        "photographs", bool(fetched), "; ".join(found) or "none", remedy, required=False
+    )
+
+
+def check_household_meshes() -> SystemCheck:
+    """Check for the household meshes of ``sweethome3d:``."""
+    names = [library.stem for library in find_furniture_libraries()]
+    remedy = "" if names else f"Run: apt-get install {SWEETHOME3D}"
+    return SystemCheck(
+        "household meshes", bool(names), ", ".join(names) or "none", remedy, required=False
+    )
 
 
 def check_cache() -> SystemCheck:

@@ -314,6 +314,7 @@ def _build_header(recipe: Recipe, seed: int, change: Intervention) -> dict[str, 
         "samples_per_shard": SAMPLES_PER_SHARD,
         **({"change": change} if change else {}),
         **({"licences": recipe.collect_licences()} if recipe.collect_licences() else {}),
+        **({"credits": recipe.collect_credits()} if recipe.collect_credits() else {}),
     } | _collect_symmetries(recipe)
 
 

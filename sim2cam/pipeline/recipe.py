@@ -31,8 +31,10 @@ from sim2cam.pipeline.asset_folder import (
     AssetFolder,
     complete_distractor_group,
     complete_object_group,
+    expand_image_patterns,
     import_asset_folder,
     resolve_assets_folder,
+    resolve_image_folder,
 )
 from sim2cam.pipeline.recipe_files import find_recipe
 from sim2cam.pipeline.renamed_keys import check_renamed_keys
@@ -148,7 +150,8 @@ class ImageFolder:
     """Environment maps or texture images, from files: the ``[skies]`` or ``[pictures]`` table of a recipe.
 
     Attributes:
-        folder: folder of image files, relative to the recipe.
+        folder: folder of image files, relative to the recipe; or ``fetched:NAME``, the photographs or
+            environment maps that ``sim2cam fetch NAME`` stored.
     """
 
     folder: str
@@ -260,6 +263,14 @@ class Recipe:
         licences |= {sky.file.path: sky.licence for sky in self.skies}
         licences |= {texture.file.path: texture.licence for texture in self.pictures}
         return {names[path]: licence for path, licence in licences.items() if licence}
+
+    def collect_credits(self) -> dict[str, str]:
+        """Return the known authors and sources of asset and image files, by their names in records."""
+        names = self.map_file_names()
+        credits_by_path = {asset.mesh.path: asset.credit for asset in self.assets}
+        credits_by_path |= {sky.file.path: sky.credit for sky in self.skies}
+        credits_by_path |= {texture.file.path: texture.credit for texture in self.pictures}
+        return {names[path]: credit for path, credit in credits_by_path.items() if credit}
 
     def collect_rendering_settings(self) -> dict[str, Any]:
         """Return the settings that determine the bytes of the rendered dataset, as JSON values."""
@@ -398,7 +409,7 @@ def _resolve_layers(
     for section in ("skies", "pictures"):
         table = tables.get(section)
         if isinstance(table, dict) and "folder" in table:
-            table["folder"] = str((path.parent / str(table["folder"])).absolute())
+            table["folder"] = resolve_image_folder(str(table["folder"]), path, section)
     base, camera = tables.pop("base", None), tables.pop("camera", None)
     for name in base if isinstance(base, list) else [base] if base is not None else []:
         sibling = path.parent / str(name)
@@ -559,13 +570,22 @@ def _resolve_images(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     if samples_sky and "skies" not in tables:
         raise RecipeError(path, "no environment maps to sample. Set a folder of images in [skies].")
     if "pictures" in tables:
-        tables = tables | {"pictures": import_images(_parse_image_folder(tables["pictures"]))}
+        pictures = import_images(_parse_image_folder(tables["pictures"]))
+        tables = tables | {"pictures": pictures}
+        if isinstance(domain, dict):
+            names = [picture.name for picture in pictures]
+            domain = {
+                group: expand_image_patterns(table, names, path, group) if group != "sky" else table
+                for group, table in domain.items()
+            }
+            tables = tables | {"domain": domain}
     if "skies" not in tables:
         return tables
     skies = import_environment_maps(_parse_image_folder(tables["skies"]))
     if domain and samples_sky:
-        default = {"kind": "choice", "options": [sky.name for sky in skies]}
-        domain = domain | {"sky": {"picture": default} | domain["sky"]}
+        names = [sky.name for sky in skies]
+        sky_table = {"picture": {"kind": "choice", "options": names}} | domain["sky"]
+        domain = domain | {"sky": expand_image_patterns(sky_table, names, path, "sky")}
     return tables | {"skies": skies, "domain": domain}
 
 

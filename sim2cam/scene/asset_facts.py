@@ -50,7 +50,9 @@ class AssetMetadata:
     Attributes:
         category: Category; by default the name of the folder or file.
         unit: Length unit of the file; by default guessed from its size.
+        longest_side_m: Longest side of the box, instead of a unit.
         licence: SPDX identifier of the file's licence.
+        credit: Author and source of the file.
         mass_kg, friction, restitution: Measured ranges; assumed by default.
         center_of_mass: Centre of mass in the file's frame and unit; by default that of the shape.
         keypoints: Named points in the file's frame and unit.
@@ -59,7 +61,9 @@ class AssetMetadata:
 
     category: str | None = None
     unit: LengthUnit | None = None
+    longest_side_m: float | None = None
     licence: str = ""
+    credit: str | None = None
     mass_kg: PropertyRange | None = None
     friction: PropertyRange | None = None
     restitution: PropertyRange | None = None
@@ -78,6 +82,11 @@ class AssetMetadata:
                 raise SpecError(f"the symmetry axis or rotation {vector} must have length 1")
         if self.center_of_mass is not None and not all(map(math.isfinite, self.center_of_mass)):
             raise SpecError(f"center_of_mass is {self.center_of_mass}. It must be finite")
+        self._check_ranges()
+
+    def _check_ranges(self) -> None:
+        if self.longest_side_m is not None and not 0 < self.longest_side_m < math.inf:
+            raise SpecError(f"longest_side_m must be above 0, not {self.longest_side_m}")
         if self.mass_kg is not None and self.mass_kg.low <= 0:
             raise SpecError(f"mass_kg must be above 0, not {self.mass_kg.low}")
         for name, maximum in (("friction", 2.0), ("restitution", 1.0)):
@@ -104,6 +113,7 @@ class AssetInfo:
         licence: Licence of the file; empty if unknown.
         articulation: Links and joints; None without them.
         mass_offset_m: Offset from ``center_m`` to the measured centre of mass; None if not measured.
+        credit: Author and source of the file; None if unknown.
     """
 
     name: str
@@ -122,12 +132,35 @@ class AssetInfo:
     licence: str = ""
     articulation: Articulation | None = None
     mass_offset_m: Vec3 | None = None
+    credit: str | None = None
 
     @property
     def size_m(self) -> Vec3:
         """Sides of the box."""
         (a, b, c), (d, e, f) = self.low_m, self.high_m
         return d - a, e - b, f - c
+
+    def fit_size(self, range_m: tuple[float, float]) -> AssetInfo:
+        """Return the object with its longest side scaled into a range; unchanged if it is inside or has joints."""
+        longest = max(self.size_m)
+        factor = min(max(longest, range_m[0]), range_m[1]) / longest
+        if factor == 1 or self.articulation is not None:
+            return self
+        keypoints = tuple((name, _scale(factor, point)) for name, point in self.mesh.keypoints)
+        return replace(
+            self,
+            mesh=replace(self.mesh, unit_m=factor * self.mesh.unit_m, keypoints=keypoints),
+            low_m=_scale(factor, self.low_m),
+            high_m=_scale(factor, self.high_m),
+            center_m=_scale(factor, self.center_m),
+            radius_m=factor * self.radius_m,
+            mass_kg=replace(
+                self.mass_kg, low=factor**3 * self.mass_kg.low, high=factor**3 * self.mass_kg.high
+            ),
+            mass_offset_m=None
+            if self.mass_offset_m is None
+            else _scale(factor, self.mass_offset_m),
+        )
 
     def compute_link_spheres(self) -> tuple[tuple[Vec3, float], ...]:
         """Return centre and radius of a bounding sphere of each link with geometry, in the object frame."""
@@ -165,3 +198,7 @@ class AssetInfo:
             center_m=vec3(center),
             radius_m=float(np.linalg.norm(corners - center, axis=1).max()),
         )
+
+
+def _scale(factor: float, vector: Vec3) -> Vec3:
+    return vec3(np.multiply(vector, factor))

@@ -21,10 +21,12 @@ class ImageMetadata:
     Attributes:
         licence: SPDX identifier of the file's licence.
         width_m: Width of the depicted surface; for images of surfaces.
+        credit: Author and source of the file.
     """
 
     licence: str = ""
     width_m: float | None = None
+    credit: str | None = None
 
     def __post_init__(self) -> None:
         if self.width_m is not None and not 0 < self.width_m < math.inf:
@@ -41,6 +43,7 @@ class EnvironmentMapInfo:
         radiance: Radiance of a uniform sky with the same irradiance on a horizontal surface, mean over colours.
         sun: Brightest spot as a lamp, if it is bright enough to cast a shadow.
         licence: Licence of the file; empty if unknown.
+        credit: Author and source of the file; None if unknown.
     """
 
     name: str
@@ -48,6 +51,7 @@ class EnvironmentMapInfo:
     radiance: float
     sun: Lamp | None = None
     licence: str = ""
+    credit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class TextureImageInfo:
         color: Mean colour, linear RGB.
         width_m: Width of the depicted surface; None if unknown.
         licence: Licence of the file; empty if unknown.
+        credit: Author and source of the file; None if unknown.
     """
 
     name: str
@@ -67,3 +72,4 @@ class TextureImageInfo:
     color: Color
     width_m: float | None = None
     licence: str = ""
+    credit: str | None = None

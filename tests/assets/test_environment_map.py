@@ -267,8 +267,8 @@ BAD = [
     ({"sky.hdr": b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 90000 +X 180000\n"}, "sky.hdr: 180000x90000: more than 64000000 pixels. Scale it down."),
     ({"sky.hdr": b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n+Y 8 +X 16\n"}, "sky.hdr: not a Radiance image in top-down row order. Convert it."),
     ({"sky.png": b"nothing"}, "sky.png: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000."),
-    ({"sky.hdr": hdr(np.ones((8, 16, 3))), "sky.toml": b"licnece = 'x'"}, "sky.toml: unknown key 'licnece'. Did you mean 'licence'? Allowed: licence, width_m"),
-    ({"sky.exr": b""}, ": contains no image in a supported format (.hdr, .jpg, "),
+    ({"sky.hdr": hdr(np.ones((8, 16, 3))), "sky.toml": b"licnece = 'x'"}, "sky.toml: unknown key 'licnece'. Did you mean 'licence'? Allowed: credit, licence, width_m"),
+    ({"sky.psd": b""}, ": contains no image in a supported format (.hdr, .exr, .jpg, "),
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,11 @@ PAGES = sorted((*DOCS.glob("start/*.md"), *DOCS.glob("guides/*.md"), DOCS / "ind
 IMAGES = (
     "photos/oak.jpg", "photos/lawn.jpg", "photos/carpet.jpg", "photos/street.jpg",
     "photos/kitchen.jpg", "stickers/sale.png", "hdri/studio.png",
+    "data/backgrounds/images/view.jpg", "data/backgrounds/maps/sky.png",
 )  # fmt: skip
 """Files that examples name."""
+MESHES, FACES = ("toaster", "keys", "teddyBear"), "f 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n"
+"""Household meshes that examples name, as tetrahedra."""
 
 
 def list_blocks(language):
@@ -43,13 +47,28 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("examples")
     for name in IMAGES:
         path = root / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(encode_png(np.full((32, 64, 3), 120, np.uint8)))
+    library = root / "usr/share/sweethome3d/furniture/Scopia.sh3f"
+    library.parent.mkdir(parents=True)
+    with zipfile.ZipFile(library, "w") as archive:
+        entries = "".join(
+            f"model#{number}=/scopia/{name}/{name}.obj\n"
+            + "".join(f"{side}#{number}=20\n" for side in ("width", "depth", "height"))
+            for number, name in enumerate(MESHES)
+        )
+        archive.writestr("PluginFurnitureCatalog.properties", entries)
+        for name in MESHES:
+            archive.writestr(
+                f"scopia/{name}/{name}.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n" + FACES
+            )
     return root
 
 
 @pytest.mark.parametrize("text", list(list_recipes()))
-def test_recipes_load(text, folder):
+def test_recipes_load(text, folder, monkeypatch):
+    monkeypatch.setenv("SIM2CAM_REAL", str(folder / "data"))
+    monkeypatch.setenv("SIM2CAM_PACKAGES", str(folder))
     path = folder / "example.toml"
     path.write_text(text if "name =" in text else f'name = "example"\n{text}')
     assert load_recipe(str(path)).domain.groups

@@ -87,7 +87,7 @@ def collect_keys(records):
 def test_headers_are_documented(folders):
     headers = [json.loads((root / "dataset.json").read_text()) for root in folders]
     assert collect_keys(headers) <= read_keys("dataset.json")
-    optional = {"change", "licences", "labels_digest"}
+    optional = {"change", "licences", "credits", "labels_digest"}
     assert read_keys("dataset.json") - optional <= collect_keys(headers)
 
 

@@ -265,7 +265,7 @@ BAD = [
     ("[assets]\nunit = 'mm'", "no objects to throw. Set a folder of meshes in [assets]."),
     ("[assets.clutter]\nfolder = 'objects'", "no objects to throw. Set a folder of meshes in [assets]."),
     (WHOLE + "[assets.clutter]\nunit = 'mm'", "key 'assets.clutter.folder' is missing."),
-    (WHOLE + "[assets.clutter]\nfoldr = 'objects'", "unknown key 'assets.clutter.foldr'. Did you mean 'folder'? Allowed: files, folder, licence, unit"),
+    (WHOLE + "[assets.clutter]\nfoldr = 'objects'", "unknown key 'assets.clutter.foldr'. Did you mean 'folder'? Allowed: files, folder, licence, size_m, unit"),
     (WHOLE + "[assets.clutter]\nfolder = 'bop:none'", "'assets.clutter.folder': bop:none is missing. Unpack its models to none/models in the folder of SIM2CAM_REAL."),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'\nfiles = ['mug/*']", "'assets.clutter.files': there is no 'mug/*'. Allowed: block/red.ply, cup/a.stl"),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'", "'domain.distractor.shape' cannot be 'asset', but [assets.clutter] names assets. Add 'asset' to its options."),

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from sim2cam.assets.package_files import PackagedPanorama
+from sim2cam.data.photo_sources import PhotoSource, write_photo_sources
 from sim2cam.errors import BackendError
 from sim2cam.pipeline import doctor
 from sim2cam.pipeline.doctor import SystemCheck, can_run
@@ -172,3 +174,29 @@ def test_full_disk_fails(monkeypatch, tmp_path):
     check = doctor.check_disk(tmp_path)
     assert (check.ok, check.status) == (False, f"0.3 GB free in {tmp_path}")
     assert check.remedy == "At least 1 GB are needed. Free disk space, or use another disk."
+
+
+def test_photographs_and_meshes_are_named_with_their_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIM2CAM_REAL", str(tmp_path / "data"))
+    source = PhotoSource("blender-data: a.exr", "CC0-1.0")
+    panorama = PackagedPanorama("blender-a", tmp_path / "a.exr", source)
+    for panoramas, status, remedy in (
+        (
+            (),
+            "none",
+            "Install blender-data (Debian) or @pmndrs/assets (npm), then run: sim2cam fetch ",
+        ),
+        ((panorama,), "1 environment maps of blender", "Run: sim2cam fetch backgrounds"),
+    ):
+        monkeypatch.setattr(doctor, "find_panoramas", lambda panoramas=panoramas: panoramas)
+        check = doctor.check_photographs()
+        assert (check.ok, check.required, check.status) == (False, False, status)
+        assert check.remedy.startswith(remedy)
+    write_photo_sources(tmp_path / "data/backgrounds", {"images/a.jpg": source})
+    assert doctor.check_photographs().status.startswith("fetched: backgrounds; ")
+    assert doctor.check_photographs().ok
+    for libraries, status in (((), "none"), ((tmp_path / "Scopia.sh3f",), "Scopia")):
+        monkeypatch.setattr(doctor, "find_furniture_libraries", lambda found=libraries: found)
+        check = doctor.check_household_meshes()
+        assert (check.ok, check.required, check.status) == (bool(libraries), False, status)
+        assert ("apt-get install sweethome3d-furniture" in check.remedy) != check.ok

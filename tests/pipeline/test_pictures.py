@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from sim2cam.assets.image_folder import import_images
-from sim2cam.data.reader import read_header
-from sim2cam.errors import InputError
+from sim2cam.data.card import build_card
+from sim2cam.data.photo_sources import PhotoSource, write_photo_sources
+from sim2cam.data.reader import read_dataset, read_header
+from sim2cam.errors import InputError, RecipeError
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import Recipe, load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
@@ -128,3 +130,36 @@ def test_sticker_is_recorded_with_licence(folder):
     generate(recipe, folder / "sim", count=1, seed=0, **options)
     assert "| pictures/oak.png | CC-BY-4.0 |" in (folder / "sim/card.md").read_text()
     assert str(folder) not in (folder / "sim/shards/000000/scenes.jsonl").read_text()
+
+
+def test_pattern_stands_for_all_images_that_match(folder):
+    for name in ("elm", "ash"):
+        (folder / f"photos/{name}.png").write_bytes(quarters())
+    options = 'options = ["none", "oak.png"]'
+    assert options in TEXT
+    recipe_path = folder / "mine.toml"
+    recipe_path.write_text(
+        TEXT.replace(options, 'options = ["none", "*.png"], weights = [0.4, 0.6]')
+    )
+    picture = load_recipe(str(recipe_path)).domain.groups["table"]["picture"]
+    assert picture.options == ("none", "ash.png", "elm.png", "oak.png")
+    assert picture.weights == pytest.approx((0.4, 0.2, 0.2, 0.2))
+    recipe_path.write_text(TEXT.replace(options, 'options = ["none", "*.jpg"]'))
+    with pytest.raises(RecipeError, match=r"'domain.table.picture': no image '\*.jpg'"):
+        load_recipe(str(recipe_path))
+
+
+def test_sources_of_photographs_reach_the_card(folder):
+    (folder / "photos/oak.toml").unlink()
+    source = PhotoSource("view of blender-data: a.exr", "CC0-1.0", "Jane Doe")
+    write_photo_sources(folder, {"photos/oak.png": source})
+    recipe_path = folder / "mine.toml"
+    recipe_path.write_text(TEXT.replace('options = ["none", "oak.png"]', 'options = ["oak.png"]'))
+    recipe = load_recipe(str(recipe_path))
+    assert recipe.collect_licences() == {"pictures/oak.png": "CC0-1.0"}
+    assert recipe.collect_credits() == {"pictures/oak.png": "Jane Doe, view of blender-data: a.exr"}
+    generate(recipe, folder / "sim", count=1, seed=0, workers=1)
+    card = build_card(read_dataset(folder / "sim"))
+    assert card.asset_licences["pictures/oak.png"] == (
+        "CC0-1.0; Jane Doe, view of blender-data: a.exr"
+    )

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from sim2cam.data.public.checksums import CHECKSUM_FOLDER
+from sim2cam.data.public.coco import arrange_coco_photos
 from sim2cam.data.public.dice import arrange_dice
 from sim2cam.data.public.download import Source
 from sim2cam.errors import InputError
@@ -26,6 +27,7 @@ class PublicDataset:
     checksum_list: Path | None = None
 
 
+_COCO = "https://s3.amazonaws.com/images.cocodataset.org"
 _BOP_HUB = "https://huggingface.co/datasets/bop-benchmark"
 _MB = 1_000_000
 _MAX_ARCHIVE_BYTES = 2_000 * _MB
@@ -90,6 +92,22 @@ PUBLIC_DATASETS = {
             ),
             arrange_dice,
             CHECKSUM_FOLDER / "dice.txt",
+        ),
+        PublicDataset(
+            "coco-val2017",
+            "COCO's 5000 validation photos of everyday scenes, as backgrounds; about 1 GB to download",
+            "one of eight per photo, chosen by its author on Flickr: Creative Commons 2.0, most of them "
+            "non-commercial, no known restrictions, or US government work; recorded in photographs.json. Read "
+            "cocodataset.org/#termsofuse first",
+            "Flickr users; collected by Lin et al. 2014 (cocodataset.org)",
+            (
+                (Source(f"{_COCO}/zips/val2017.zip", _MAX_ARCHIVE_BYTES), ""),
+                (
+                    Source(f"{_COCO}/annotations/annotations_trainval2017.zip", _MAX_ARCHIVE_BYTES),
+                    "",
+                ),
+            ),
+            arrange_coco_photos,
         ),
         _define_bop(
             "lmo",

@@ -196,7 +196,7 @@ def test_the_command_shows_the_licence_and_asks(lmo, tmp_path, monkeypatch, caps
     assert main(["fetch", "lmo", "--overwrite", "--accept-licence"]) == 0
     assert "verified" in capsys.readouterr().err
     assert main(["fetch", "dize"]) == 2
-    said = "unknown dataset 'dize'. Did you mean 'dice'? Allowed: dice, icbin, lm"
+    said = "unknown dataset 'dize'. Did you mean 'dice'? Allowed: backgrounds, coco-val2017, dice, icbin, lm"
     assert said in capsys.readouterr().err
 
 

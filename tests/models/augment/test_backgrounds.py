@@ -7,13 +7,15 @@ import pytest
 
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset, Keypoint
-from sim2cam.data.set_operations import strip_annotations
+from sim2cam.data.set_operations import merge_datasets, strip_annotations
 from sim2cam.errors import CheckpointError, InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import encode_png
 from sim2cam.models.augment import backgrounds
 from sim2cam.models.augment.backgrounds import BackgroundAugmentation
+from sim2cam.models.augment.crops import CropConfig, sample_crop
+from sim2cam.models.network.targets import make_targets
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
 from sim2cam.models.training.setup import AuxiliaryData
@@ -154,6 +156,94 @@ def test_equal_seeds_give_equal_pictures(make_dataset, tmp_path):
         assert np.array_equal(one.rgb, other.rgb)
         seen.add(one.rgb.tobytes())
     assert len(seen) > 7
+
+
+def test_target_images_are_backgrounds_that_may_show_objects(make_dataset, pictures, monkeypatch):
+    monkeypatch.setattr(backgrounds, "BACKGROUND_PROBABILITY", 1.0)
+    monkeypatch.setattr(backgrounds, "OCCLUDER_PROBABILITY", 1.0)
+    picture = read(make_dataset())
+    targets = pictures((160, 128))
+    alone = BackgroundAugmentation(None, 1 << 24, amodal=False, target_images=targets)
+    for seed in range(6):
+        shown = alone.apply(picture, np.random.default_rng(seed))
+        assert (shown.rgb[picture.instance_map == 0] == GREEN).all(axis=-1).mean() > 0.9
+        assert not shown.is_fully_labelled  # so that the rest is no negative
+        assert shown.instance_map is picture.instance_map  # no occluders from target images
+    others = strip_annotations(make_dataset("others", n=2, seed=3))
+    both = BackgroundAugmentation(others, 1 << 24, amodal=False, target_images=targets)
+    shown = [both.apply(picture, np.random.default_rng(seed)) for seed in range(40)]
+    is_target = [
+        (image.rgb[picture.instance_map == 0] == GREEN).all(axis=-1).mean() > 0.8 for image in shown
+    ]
+    assert [not image.is_fully_labelled for image in shown] == is_target
+    assert 10 < sum(is_target) < 30
+
+
+def test_what_target_images_show_is_no_negative(make_dataset, pictures, monkeypatch):
+    monkeypatch.setattr(backgrounds, "BACKGROUND_PROBABILITY", 1.0)
+    picture = read(make_dataset())
+    targets = pictures((160, 128))
+    on_target = BackgroundAugmentation(None, 1 << 24, amodal=False, target_images=targets).apply(
+        picture, np.random.default_rng(0)
+    )
+    config = CropConfig(crop_px=128, scale_range=(1.0, 1.0), rotate_any=False)
+    for image, is_negative in ((picture, True), (on_target, False)):
+        crop = sample_crop(image, config, np.random.default_rng(1))
+        labels = make_targets(
+            crop.boxes_xyxy,
+            crop.categories,
+            crop.ignored_boxes_xyxy,
+            (128, 128),
+            is_fully_labelled=crop.is_fully_labelled,
+        )
+        rows, columns = np.mgrid[:32, :32] * 4 + 2
+        is_outside = np.ones((32, 32), np.bool_)
+        for x0, y0, x1, y1 in crop.boxes_xyxy:
+            inside = (x0 - 4 <= columns) & (columns <= x1 + 4) & (y0 - 4 <= rows) & (rows <= y1 + 4)
+            is_outside &= ~inside
+        assert len(crop.boxes_xyxy) > 0
+        assert is_outside.mean() > 0.5
+        assert (labels.heatmap_weight[is_outside] > 0).all() == is_negative
+        assert (labels.heatmap_weight[is_outside] > 0).any() == is_negative
+        assert (labels.heatmap_weight > 0).any()
+
+
+def test_photographs_are_not_enlarged(make_dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(backgrounds, "BACKGROUND_PROBABILITY", 1.0)
+    monkeypatch.setattr(backgrounds, "OCCLUDER_PROBABILITY", 0.0)
+    checks = (np.indices((20, 20)).sum(0) % 2 * 255).astype(np.uint8)
+    write_bytes(tmp_path / "small/a.png", encode_png(np.dstack([checks] * 3)))
+    images = read_real_images(tmp_path / "small")
+    picture = read(make_dataset())
+    for seed in range(6):
+        shown = BackgroundAugmentation(images, 1 << 24, amodal=False).apply(
+            picture, np.random.default_rng(seed)
+        )
+        background = cv2.erode((picture.instance_map == 0).astype(np.uint8), np.ones((5, 5))) > 0
+        values = shown.rgb[background][:, 0]
+        assert set(np.unique(values)) <= {0, 255}  # enlarged, they would be grey in between
+
+
+def test_sources_are_as_frequent_as_their_shares(make_dataset, pictures, monkeypatch):
+    monkeypatch.setattr(backgrounds, "BACKGROUND_PROBABILITY", 1.0)
+    monkeypatch.setattr(backgrounds, "OCCLUDER_PROBABILITY", 0.0)
+    green = pictures((160, 128), name="green")
+    others = strip_annotations(make_dataset("others", n=5, seed=3))
+    images = merge_datasets([green, others])
+    picture = read(make_dataset())
+    for shares, expected in ((((1, 3.0), (5, 1.0)), 0.75), ((), 1 / 6)):
+        mixed = BackgroundAugmentation(images, 1 << 24, amodal=False, shares=shares)
+        count = sum(
+            (
+                mixed.apply(picture, np.random.default_rng(seed)).rgb[picture.instance_map == 0]
+                == GREEN
+            )
+            .all(axis=-1)
+            .mean()
+            > 0.8
+            for seed in range(60)
+        )
+        assert abs(count / 60 - expected) < 0.15
 
 
 CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1)
