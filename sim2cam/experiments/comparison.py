@@ -101,6 +101,14 @@ class SliceComparison:
     difference: PairedDifference
 
 
+class DetectionRuns(NamedTuple):
+    """Detections of two runs on the same real images, one or several files of each."""
+
+    captures: Dataset
+    first: Sequence[LoadedPredictions]
+    second: Sequence[LoadedPredictions]
+
+
 class _RunPair(NamedTuple):
     """Runs of one kind of output to compare, and the metrics."""
 
@@ -189,13 +197,13 @@ def compare_predictions(
     return _compare_pairs(kinds)
 
 
-def compare_slices(
-    captures: Dataset, first: Sequence[LoadedPredictions], second: Sequence[LoadedPredictions]
-) -> dict[str, dict[str, SliceComparison]]:
+def compare_slices(detection_runs: DetectionRuns) -> dict[str, dict[str, SliceComparison]]:
     """Compare AP50 by category, object size and visible fraction, for attributes with several values.
 
-    Takes the arguments of ``compare_predictions`` and raises its errors.
+    Raises:
+        InputError: as ``compare_predictions``.
     """
+    captures, first, second = detection_runs
     shared = unify_captures(captures, (*first, *second))
     runs = [run.detections for run in (*first, *second)]
     scores = {

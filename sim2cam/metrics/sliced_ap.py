@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate
 from sim2cam.metrics.detection import (

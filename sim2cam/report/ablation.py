@@ -15,12 +15,16 @@ from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.names import BOX_METRICS
 from sim2cam.metrics.power import SIGNIFICANCE
 from sim2cam.report.canvas import Chart
-from sim2cam.report.charts import IntervalMark, build_curve_chart, build_interval_chart
+from sim2cam.report.charts import (
+    GREY_COLOUR,
+    IntervalMark,
+    build_curve_chart,
+    build_interval_chart,
+)
 from sim2cam.report.page import write_page
 
 METRIC_TITLES = {name: BOX_METRICS[name] for name in ("ap50", "ap", "ap75", "agnostic_ap50")}
 """Titles of metrics in page order, the primary metric first."""
-_GREY_COLOUR = 7  # for differences that are not significant
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,7 @@ def _plot_learning_curve(results: AblationResults) -> Chart:
 def _plot_differences(metric: str, comparisons: Sequence[VariantComparison]) -> Chart:
     ranges = [
         IntervalMark(
-            f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else _GREY_COLOUR
+            f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else GREY_COLOUR
         )
         for c in comparisons
     ]

@@ -31,6 +31,9 @@ from sim2cam.report.values import Curves
 MAX_HEAT_MAP_SIDE = 24
 """Maximum number of rows and columns of a heat map."""
 
+GREY_COLOUR = 7
+"""Index of the colour of differences that are not significant."""
+
 _PLOT_HEIGHT = 180.0
 _INTERVAL_ROW_HEIGHT, _BAR_ROW_HEIGHT = 40.0, 24.0
 _BAR_LEFT, _BAR_RIGHT, _BAR_LABEL_WIDTH = 110.0, 78.0, 15
@@ -173,7 +176,7 @@ def build_curve_chart(
 def build_bar_chart(
     title: str, counts: Mapping[str, float], expected: Sequence[float] | None = None
 ) -> Chart:
-    """Build a horizontal bar for each value, with the expected count in parentheses."""
+    """Build a horizontal bar for each value, at least one, with the expected count in parentheses."""
     suffixes = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
     texts = [f"{value:.3g}{s}" if isinstance(value, float) else f"{value}{s}"
              for value, s in zip(counts.values(), suffixes, strict=True)]  # fmt: skip
