@@ -21,7 +21,9 @@ from sim2cam.report.charts import (
     build_curve_chart,
     build_interval_chart,
 )
+from sim2cam.report.gallery import OUTCOME_COLOURS, build_gallery_pairs
 from sim2cam.report.page import write_page
+from sim2cam.report.values import ExamplePairs
 
 METRIC_TITLES = {name: BOX_METRICS[name] for name in ("ap50", "ap", "ap75", "agnostic_ap50")}
 """Titles of metrics in page order, the primary metric first."""
@@ -121,8 +123,14 @@ def read_ablation(path: Path) -> AblationResults:
     )
 
 
-def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> Path:
-    """Write a self-contained page and return its path."""
+def write_ablation_page(
+    results: AblationResults, out: Path, *, title: str, examples: ExamplePairs | None = None
+) -> Path:
+    """Write a self-contained page and return its path.
+
+    Args:
+        examples: Images with the detections of the best and of the worst variant; None without.
+    """
     metrics = [m for m in METRIC_TITLES if any(m in variant.scores for variant in results.variants)]
     return write_page(
         out,
@@ -144,6 +152,9 @@ def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> P
         ),
         learning_curve=_plot_learning_curve(results) if results.learning_curve else None,
         significance=SIGNIFICANCE,
+        examples=examples,
+        pairs=build_gallery_pairs(examples) if examples else (),
+        outcome_colours=OUTCOME_COLOURS,
     )
 
 
