@@ -175,8 +175,10 @@ def build_curve_chart(
 @matplotlib.rc_context(STYLE)
 def build_bar_chart(
     title: str, counts: Mapping[str, float], expected: Sequence[float] | None = None
-) -> Chart:
-    """Build a horizontal bar for each value, at least one, with the expected count in parentheses."""
+) -> Chart | None:
+    """Build a horizontal bar for each value, with the expected count in parentheses; None without values."""
+    if not counts:
+        return None
     suffixes = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
     texts = [f"{value:.3g}{s}" if isinstance(value, float) else f"{value}{s}"
              for value, s in zip(counts.values(), suffixes, strict=True)]  # fmt: skip

@@ -363,7 +363,9 @@ def test_an_incomplete_pair_is_refused(tmp_path, present):
     )
 
 
-@pytest.mark.parametrize(("n", "is_folder"), [(1, False), (2, False), (7, False), (8, False), (8, True)])
+@pytest.mark.parametrize(
+    ("n", "is_folder"), [(1, False), (2, False), (7, False), (8, False), (8, True)]
+)
 def test_half_of_a_file_is_style_and_never_scored(tmp_path, n, is_folder):
     path = write_captures(tmp_path, coco(n), name="labels.json")
     sets = split_real_images(tmp_path if is_folder else path)
