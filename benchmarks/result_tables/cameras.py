@@ -31,7 +31,7 @@ def tabulate_calibration(results: Results) -> str:
         (
             (
                 f"`{name}`",
-                f"{row['told']} of {count}",
+                f"{row['estimates']} of {count}",
                 format_number(row["median_error"]),
                 format_number(row["median_width"]),
                 format_score(row["covered"]),

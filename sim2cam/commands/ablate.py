@@ -22,7 +22,7 @@ from sim2cam.commands.options import (
     check_numbers,
     parse_category_map,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import UsageError
 from sim2cam.files import lock_folder
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sim2cam.pipeline.recipe import Recipe
 
 _UNLIMITED_MINUTES = 1e9
+_EXAMPLE_COUNT = 3
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Ablate:
     recipe: Annotated[str, Argument("RECIPE")]
     """Name of a shipped recipe (dice) or .toml file. A recipe NAME-fixed next to it, if any, is the variant without randomization."""
     captures: Path
-    """Real images: a folder with test.json, style.json and optionally dev.json and train.json, or one COCO file, split in half into train and test (by session with --sessions)."""
+    """Real images: a folder with test.json, style.json and optionally dev.json and train.json; or one COCO file or a folder with it, split in half into train and test (by session with --sessions)."""
     out: Path
     """Output folder."""
     variants: Annotated[str, Option("NAMES")] = "core"
@@ -78,7 +79,11 @@ class Ablate:
 
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.ablation import CHOICE_FILE, PAGE_FILE, RESULT_FILE, open_ablation
-        from sim2cam.experiments.ablation_scores import collect_notes, summarize_ablation
+        from sim2cam.experiments.ablation_scores import (
+            collect_notes,
+            read_best_and_worst,
+            summarize_ablation,
+        )
         from sim2cam.experiments.best_transfer import read_transfer_choice
         from sim2cam.experiments.variants import (
             find_fixed_recipe,
@@ -90,6 +95,7 @@ class Ablate:
         from sim2cam.models.network.torchvision_models import check_operators
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.report.ablation import read_ablation, write_ablation_page
+        from sim2cam.report.examples import select_differing_examples
 
         find_device(self.device)  # fail before any output is written
         recipe = load_recipe(self.recipe)
@@ -128,11 +134,22 @@ class Ablate:
                 plan, missing, captures, self.out, notes, workers=self.workers
             )
             write_json(self.out / RESULT_FILE, facts)
-            title = f"Ablation study: {recipe.name}"
+            best, worst = read_best_and_worst(plan, facts, captures.test, self.out)
+            examples = None
+            if best != worst:
+                examples = select_differing_examples(
+                    captures.test,
+                    (best.name, worst.name),
+                    (best.detections, worst.detections),
+                    count=_EXAMPLE_COUNT,
+                )
             page = write_ablation_page(
-                read_ablation(self.out / RESULT_FILE), self.out / PAGE_FILE, title=title
+                read_ablation(self.out / RESULT_FILE),
+                self.out / PAGE_FILE,
+                title=f"Ablation study: {recipe.name}",
+                examples=examples,
             )
-        return AblateResult(facts, page)
+        return AblateResult(facts, page, best.weights)
 
     def _check_numbers(self) -> None:
         check_numbers(seed=self.seed, workers=self.workers)
@@ -182,10 +199,18 @@ class Ablate:
 
 @dataclass(frozen=True)
 class AblateResult(Result):
-    """Scores of all variants, as in ``ablation.json``, and their page."""
+    """Scores of all variants, as in ``ablation.json``, their page, and weights of the best variant."""
 
     scores: Mapping[str, Any]
     page: Path
+    best_weights: Path
+
+    @property
+    def next_step(self) -> str:
+        """Command that applies the best variant; empty if its weights were not kept."""
+        if not self.best_weights.is_file():
+            return ""
+        return format_command("predict", self.best_weights, "PHOTOS")
 
     def to_json(self) -> dict[str, Any]:
         """Return the scores."""

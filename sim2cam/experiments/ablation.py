@@ -89,6 +89,7 @@ CALIBRATION_RENDERS = 100
 
 _PLAN_FILE = "plan.json"
 _RUNS_FOLDER, _TRANSFERS_FOLDER, _CAMERA_FIT_FOLDER = "runs", "transfers", "camera-fit"
+_TUNED_SUFFIX = "-tuned"  # of the run folder of a second training phase
 _TRANSLATIONS = {TRANSLATED, RETRANSLATED, CAMERA_TRANSLATED, *TRANSFER_TYPES, *PUBLISHED}
 _OUTPUT_NAMES = {
     FIXED, RANDOMIZED, CAMERA, *_TRANSLATIONS, _RUNS_FOLDER, _TRANSFERS_FOLDER, _CAMERA_FIT_FOLDER, PREDICTIONS_FOLDER, _PLAN_FILE,
@@ -306,7 +307,7 @@ def _train_job(job: TrainingJob) -> AnyDetector:
     return train_detector(
         _load_datasets(tuning_data, job, detector),
         replace(config, steps=tuning_steps, fine_tuning=job.config.fine_tuning),
-        run_dir.with_name(f"{run_dir.name}-tuned"),
+        run_dir.with_name(f"{run_dir.name}{_TUNED_SUFFIX}"),
         auxiliary_data=AuxiliaryData(initial_weights=run_dir / WEIGHTS),
         resume=True, device=job.device,
     )  # fmt: skip
@@ -400,6 +401,13 @@ def locate_result(results_dir: Path, variant: Variant, seed: int) -> Path:
     """Return the path of the predictions of a job."""
     slug = "-".join("".join(c if c.isalnum() else " " for c in variant.name).split()).lower()
     return results_dir / f"{slug}-{seed}{_PREDICTIONS_SUFFIX}"
+
+
+def locate_weights(root: Path, variant: Variant, seed: int) -> Path:
+    """Return the path of the weights of a job in the folder of the study."""
+    name = locate_result(root, variant, seed).name.removesuffix(_PREDICTIONS_SUFFIX)
+    suffix = _TUNED_SUFFIX if variant.fine_tuning_data else ""
+    return root / _RUNS_FOLDER / f"{name}{suffix}" / WEIGHTS
 
 
 def read_job_result(

@@ -23,11 +23,13 @@ from sim2cam.experiments.ablation import (
     AblationPlan,
     Variant,
     locate_result,
+    locate_weights,
     read_job_result,
 )
 from sim2cam.metrics.bootstrap import apply_holm_correction, average_over_seeds
 from sim2cam.metrics.detection import (
     DetectionEvaluator,
+    Predictions,
     bootstrap_scores,
     compare_seed_means,
     count_objects,
@@ -64,6 +66,15 @@ class VariantRuns:
     means: Mapping[str, NDArray[np.float64]]
     rejected: Mapping[str, int]
     digests: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FirstRun:
+    """First training of a variant that has run, with its detections in the test images."""
+
+    name: str
+    weights: Path
+    detections: Predictions
 
 
 def score_ablation(
@@ -229,6 +240,31 @@ def _read_variant(
             if record["name"] in variant.all_data
         },
     )
+
+
+def read_best_and_worst(
+    plan: AblationPlan, scores: Mapping[str, Any], test: Dataset, root: Path
+) -> tuple[FirstRun, FirstRun]:
+    """Return the first runs of the variants with the highest and the lowest AP50.
+
+    Args:
+        scores: results of ``summarize_ablation``.
+
+    Raises:
+        InputError: as ``score_ablation``.
+    """
+    ranked = sorted(scores["variants"], key=lambda row: -row["ap50"]["value"])
+    variants = {variant.name: variant for variant in plan.variants}
+    best, worst = (variants[row["name"]] for row in (ranked[0], ranked[-1]))
+    return _read_first_run(plan, best, test, root), _read_first_run(plan, worst, test, root)
+
+
+def _read_first_run(plan: AblationPlan, variant: Variant, test: Dataset, root: Path) -> FirstRun:
+    paths = ((s, locate_result(root / PREDICTIONS_FOLDER, variant, s)) for s in plan.seeds)
+    results = ((seed, read_job_result(path, variant, plan, test)) for seed, path in paths)
+    seed, result = next((seed, result) for seed, result in results if result is not None)
+    weights = locate_weights(root, variant, seed)
+    return FirstRun(variant.name, weights, parse_detection_rows(result[DETECTION_ROWS]))
 
 
 def _find_data_conflicts(runs: Sequence[VariantRuns]) -> list[str]:

@@ -15,12 +15,18 @@ from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.names import BOX_METRICS
 from sim2cam.metrics.power import SIGNIFICANCE
 from sim2cam.report.canvas import Chart
-from sim2cam.report.charts import IntervalMark, build_curve_chart, build_interval_chart
+from sim2cam.report.charts import (
+    GREY_COLOUR,
+    IntervalMark,
+    build_curve_chart,
+    build_interval_chart,
+)
+from sim2cam.report.gallery import OUTCOME_COLOURS, build_gallery_pairs
 from sim2cam.report.page import write_page
+from sim2cam.report.values import ExamplePairs
 
 METRIC_TITLES = {name: BOX_METRICS[name] for name in ("ap50", "ap", "ap75", "agnostic_ap50")}
 """Titles of metrics in page order, the primary metric first."""
-_GREY_COLOUR = 7  # for differences that are not significant
 
 
 @dataclass(frozen=True)
@@ -117,8 +123,14 @@ def read_ablation(path: Path) -> AblationResults:
     )
 
 
-def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> Path:
-    """Write a self-contained page and return its path."""
+def write_ablation_page(
+    results: AblationResults, out: Path, *, title: str, examples: ExamplePairs | None = None
+) -> Path:
+    """Write a self-contained page and return its path.
+
+    Args:
+        examples: Images with the detections of the best and of the worst variant; None without.
+    """
     metrics = [m for m in METRIC_TITLES if any(m in variant.scores for variant in results.variants)]
     return write_page(
         out,
@@ -140,6 +152,9 @@ def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> P
         ),
         learning_curve=_plot_learning_curve(results) if results.learning_curve else None,
         significance=SIGNIFICANCE,
+        examples=examples,
+        pairs=build_gallery_pairs(examples) if examples else (),
+        outcome_colours=OUTCOME_COLOURS,
     )
 
 
@@ -213,7 +228,7 @@ def _plot_learning_curve(results: AblationResults) -> Chart:
 def _plot_differences(metric: str, comparisons: Sequence[VariantComparison]) -> Chart:
     ranges = [
         IntervalMark(
-            f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else _GREY_COLOUR
+            f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else GREY_COLOUR
         )
         for c in comparisons
     ]

@@ -3,10 +3,12 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from sim2cam.errors import InputError
 from sim2cam.report.ablation import read_ablation, write_ablation_page
+from sim2cam.report.values import Example, ExamplePairs
 
 
 def scored(value):
@@ -165,3 +167,14 @@ def test_a_broken_file_is_named(read, text, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"none\.json: cannot be read \(No such file"):
         read_ablation(tmp_path / "none.json")
+
+
+def test_images_of_the_best_and_worst_variant(read, read_page, tmp_path, label):
+    rgb = np.zeros((30, 40, 3), np.uint8)
+    pair = tuple(Example("7.jpg", rgb, (label("a"),), detections) for detections in ((), ()))
+    examples = ExamplePairs(("more", "plain"), (0.5, 0.5), (pair,))
+    page = read_page(
+        write_ablation_page(read(CONTENT), tmp_path / "l.html", title="L", examples=examples)
+    )
+    assert "7.jpg, more: missed (1)" in page.text
+    assert "7.jpg, plain: missed (1)" in page.text

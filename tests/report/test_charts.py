@@ -183,6 +183,10 @@ def test_a_curve_lists_references_off_the_scale():
     assert {"10", "100", "images", "AP"} <= set(texts(chart))
 
 
+def test_without_values_there_are_no_bars():
+    assert build_bar_chart("t", {}) is None
+
+
 def test_bars_are_as_long_as_their_counts():
     chart = build_bar_chart("t", {"a": 10, "b": 5, "c": 0})
     bars = re.findall(
