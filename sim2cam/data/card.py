@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sim2cam import images
+from sim2cam.data.camera_databases.installed import DATABASE_LICENCES
 from sim2cam.data.reader import SceneSummary, find_rendered_ancestor, read_licences, read_scenes
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.data.writer import CARD
@@ -221,6 +222,9 @@ class _SceneStatistics:
         self.asset_licences: dict[str, str] = {}
 
     def add_scenes(self, scenes: Iterable[SceneSummary], licences: Mapping[str, str]) -> None:
+        self.asset_licences.update(
+            {name: text for name, text in licences.items() if name in DATABASE_LICENCES}
+        )
         for scene in scenes:
             self.rejections.update(map(generalize_reason, scene.rejections))
             for name, value in scene.sampled_values.items():
