@@ -117,21 +117,35 @@ def apply_camera_databases(
         RecipeError: If nothing in a database matches, or the recipe names the digest of another one.
     """
     keys = _KEYS.validate_python({name: tables[name] for name in _NAMES if name in tables})
-    domain, records = tables.get("domain", {}), {}
     if keys.sensor is not None:
-        database = find_noise_database()
-        digest = _check_digest(database, keys.sensor.sha256, path, "sensor")
-        sensors = _sample_sensors(read_noise_profiles(database.files[0]), keys.sensor, path)
-        domain = _replace_sensor(domain, sensors)
-        records["sensor"] = asdict(replace(keys.sensor, sha256=digest))
+        tables = _apply_sensors(tables, keys.sensor, path)
     if keys.lens is not None:
-        database = find_lens_database()
-        digest = _check_digest(database, keys.lens.sha256, path, "lens")
-        fov_range = _read_fov_range(domain, path)
-        profiles = read_lens_profiles(database.files)
-        domain = _replace_lens(domain, _sample_lenses(profiles, keys.lens, size, fov_range, path))
-        records["lens"] = asdict(replace(keys.lens, sha256=digest))
-    return tables | {"domain": domain} | records
+        tables = _apply_lenses(tables, keys.lens, size, path)
+    return tables
+
+
+def _apply_sensors(tables: dict[str, Any], options: SensorDatabase, path: Path) -> dict[str, Any]:
+    database = find_noise_database()
+    digest = _check_digest(database, options.sha256, path, "sensor")
+    rows = _sample_sensors(read_noise_profiles(database.files[0]), options, path)
+    return tables | {
+        "sensor": asdict(replace(options, sha256=digest)),
+        "domain": _replace_sensor(tables.get("domain", {}), rows),
+    }
+
+
+def _apply_lenses(
+    tables: dict[str, Any], options: LensDatabase, size: tuple[int, int], path: Path
+) -> dict[str, Any]:
+    database = find_lens_database()
+    digest = _check_digest(database, options.sha256, path, "lens")
+    domain = tables.get("domain", {})
+    fov_range = _read_fov_range(domain, path)
+    rows = _sample_lenses(read_lens_profiles(database.files), options, size, fov_range, path)
+    return tables | {
+        "lens": asdict(replace(options, sha256=digest)),
+        "domain": _replace_lens(domain, rows),
+    }
 
 
 def _check_digest(database: CameraDatabase, expected: str, path: Path, key: str) -> str:
@@ -268,6 +282,8 @@ def _read_fov_range(domain: Mapping[str, Any], path: Path) -> tuple[float, float
             path, f"'domain.view.fov_rad' must not follow '{factor}' with a 'lens' from a database."
         )
 
-    values = _DISTRIBUTION.validate_python(domain.get("view", {}).get("fov_rad"))
+    if "fov_rad" not in domain.get("view", {}):
+        raise RecipeError(path, "key 'domain.view.fov_rad' is missing.")
+    values = _DISTRIBUTION.validate_python(domain["view"]["fov_rad"])
     extremes = [float(value) for value in values.compute_extremes(refuse)]
     return min(extremes), max(extremes)

@@ -15,6 +15,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from sim2cam.data.cache import get_cache_folder
+from sim2cam.data.camera_databases.installed import find_lens_database, find_noise_database
 from sim2cam.data.environment import PYBULLET, get_package_version
 from sim2cam.errors import BackendError
 
@@ -64,6 +65,7 @@ def run_checks() -> list[SystemCheck]:
         check_torch(),
         check_gpu(),
         check_opengl(),
+        check_camera_databases(),
         check_cache(),
         check_disk(Path.cwd()),
     ]
@@ -185,6 +187,21 @@ def check_opengl() -> SystemCheck:
         f"Install Mesa: apt-get install -y --no-install-recommends {MESA_PACKAGES}"
     )
     return SystemCheck("opengl", False, f"none ({message})", remedy, required=False)
+
+
+def check_camera_databases() -> SystemCheck:
+    """Check which databases recipes can sample sensors and lenses from; none is required."""
+    places = []
+    for find in (find_noise_database, find_lens_database):
+        try:
+            database = find()
+        except BackendError as error:
+            places.append(str(error))
+        else:
+            first = database.files[0]
+            place = first if len(database.files) == 1 else first.parent
+            places.append(f"{database.name}: {place}")
+    return SystemCheck("camera databases", True, "; ".join(places), required=False)
 
 
 def check_cache() -> SystemCheck:

@@ -49,7 +49,7 @@ def find_noise_database() -> CameraDatabase:
         if (folder / _NOISE_FILE).is_file():
             return CameraDatabase(NOISE_PROFILES, (folder / _NOISE_FILE,))
     raise BackendError(
-        f"no noise profiles of cameras: no {_NOISE_FILE} in XDG_DATA_DIRS. Install Debian's package "
+        f"no noise profiles of cameras: {_NOISE_FILE} is in no folder of XDG_DATA_DIRS. Install Debian's package "
         "'darktable'."
     )
 
@@ -69,7 +69,7 @@ def find_lens_database() -> CameraDatabase:
         if files:
             return CameraDatabase(LENS_PROFILES, files)
     raise BackendError(
-        f"no lens profiles: no {_LENS_FOLDER} in XDG_DATA_DIRS, and no package lensfunpy. Install Debian's package "
+        f"no lens profiles: {_LENS_FOLDER} is in no folder of XDG_DATA_DIRS. Install Debian's package "
         "'liblensfun-data-v1', or run: pip install lensfunpy"
     )
 

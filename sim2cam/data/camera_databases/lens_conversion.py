@@ -106,7 +106,7 @@ def distort_radii(profile: LensProfile, radii: Floats) -> Floats:
 
 
 def _compute_central_scale(profile: LensProfile) -> float:
-    """Return the magnification of the distortion in the centre, 1 for ``poly5``."""
+    """Return distorted over undistorted radii in the centre, 1 for ``poly5``."""
     return 1.0 if profile.distortion == "poly5" else 1.0 - sum(profile.distortion_terms)
 
 

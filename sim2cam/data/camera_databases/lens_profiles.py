@@ -142,9 +142,7 @@ def _parse_fringe(entry: Element, channel: Literal["r", "b"], path: Path) -> Ter
     if entry.get("model") == "linear":
         return _read(entry, f"k{channel}", path, 1.0), 0.0, 0.0
     defaults = {"v": 1.0, "c": 0.0, "b": 0.0}
-    return tuple(
-        _read(entry, f"{term}{channel}", path, value) for term, value in defaults.items()
-    )
+    return tuple(_read(entry, f"{term}{channel}", path, value) for term, value in defaults.items())
 
 
 def _parse_vignetting(entry: Element, path: Path) -> Vignetting:
