@@ -92,7 +92,9 @@ def _read_file(path: Path) -> Iterator[LensProfile]:
 
 
 def _parse_lens(lens: Element, path: Path) -> Iterator[LensProfile]:
-    model = f"{(lens.findtext('maker') or '').strip()} {(lens.findtext('model') or '').strip()}"
+    maker, model = ((lens.findtext(name) or "").strip() for name in ("maker", "model"))
+    if not model.casefold().startswith(maker.casefold()):
+        model = f"{maker} {model}"
     problem = find_category_problem(model)
     if problem is not None:
         raise InputError(path, problem)

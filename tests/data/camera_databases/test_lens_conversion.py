@@ -66,6 +66,15 @@ def test_distortion_that_no_lens_fits_is_refused(tmp_path):
         assert convert_lens(profile, profile.vignettings[0], 640, 480) is None
 
 
+def test_maker_is_named_once(tmp_path):
+    first, second = read(
+        tmp_path,
+        format_lens("One 24", 'model="poly3" k1="0"'),
+        format_lens("ACME Two 24", 'model="poly3" k1="0"'),
+    )
+    assert (first.model, second.model) == ("Acme One 24", "ACME Two 24")
+
+
 def test_colour_fringes(tmp_path):
     linear, poly, curved = read(
         tmp_path,
