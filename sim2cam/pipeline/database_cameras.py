@@ -55,6 +55,7 @@ class SensorDatabase:
     """Sensors of real cameras, from the noise profiles of an installed darktable.
 
     Attributes:
+        kind: Source of the cameras.
         model: Pattern of maker and model; ``*`` is any text.
         iso: Lowest and highest sensitivity.
         sha256: SHA-256 of the database; another one is refused. Rendered datasets record it.
@@ -73,6 +74,7 @@ class LensDatabase:
     Their field of view is in the range of ``domain.view.fov_rad``.
 
     Attributes:
+        kind: Source of the cameras.
         model: Pattern of maker and model; ``*`` is any text.
         sha256: SHA-256 of the database; another one is refused. Rendered datasets record it.
     """
