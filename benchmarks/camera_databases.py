@@ -166,8 +166,8 @@ def main(arguments: Arguments) -> None:
     database, recipe = measure_database(), measure_recipe(arguments.recipe)
     results = {
         "percentiles": PERCENTILES,
-        "database by ISO": database,
-        f"recipe {arguments.recipe}": recipe,
+        "sensors": database,
+        "recipe": {"name": arguments.recipe, **recipe},
         "lenses": count_lenses(arguments.recipe),
     }
     write_json(RESULTS / "camera_databases.json", results)
