@@ -1,16 +1,19 @@
 """Compare cameras of public databases with the ranges of shipped recipes.
 
-    python benchmarks/camera_databases.py [--recipe RECIPE] [--sheet PATH]
+    python benchmarks/camera_databases.py [--recipe RECIPE] [--sheet PATH] [--renders PLAIN DATABASE]
 
 Reads the installed noise profiles of darktable and lens profiles of Lensfun. Writes percentiles to
 ``benchmarks/results/camera_databases.json`` and a figure to the documentation. ``--sheet`` also renders one scene of the
-recipe with twelve real cameras.
+recipe with twelve real cameras. ``--renders`` names two rendered datasets of the recipe, without and with ``sensor`` and
+``lens`` from the databases, and compares ISP features of their first images with the photos of ``$SIM2CAM_REAL/dice/dev.json``.
+No label is read.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +23,19 @@ import tyro
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rendering.sheet import write_contact_sheet
-from scoring_log import FIGURES, RESULTS
+from scoring_log import FIGURES, RESULTS, locate_real_dataset
 
 from sim2cam import images
 from sim2cam.data.camera_databases.installed import find_lens_database, find_noise_database
 from sim2cam.data.camera_databases.lens_conversion import compute_focal_px, convert_lens
 from sim2cam.data.camera_databases.lens_profiles import read_lens_profiles
 from sim2cam.data.camera_databases.noise_profiles import read_noise_profiles
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.real_images import read_real_images
+from sim2cam.data.sample import Sample
 from sim2cam.data.writer import write_json
+from sim2cam.experiments.domain_gap import shrink_to_width
+from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
 from sim2cam.pipeline.database_cameras import CAMERA_COUNT
 from sim2cam.pipeline.recipe import Recipe, load_recipe, parse_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
@@ -43,6 +51,7 @@ PERCENTILES = (5, 50, 95)
 SCENES = 2000
 """Scenes whose sensors represent the ranges of a recipe."""
 
+GAP_IMAGES = 96
 SIZE = (640, 480)
 SHEET_CAMERAS = 12
 
@@ -55,6 +64,7 @@ class Arguments:
 
     recipe: str = "dice"
     sheet: Path | None = None
+    renders: tuple[Path, Path] | None = None
 
 
 def compute_noise(full_well_e: Floats, read_noise_e: Floats, level: float) -> Floats:
@@ -135,6 +145,37 @@ def plot(database: list[dict[str, Any]], recipe: dict[str, list[float]], path: P
     figure.savefig(path, dpi=90)
 
 
+def measure_isp_gaps(renders: tuple[Path, Path]) -> dict[str, Any]:
+    """Return the AUC of ISP features between photos and each dataset, by image-formation stage."""
+    photos = read_real_images(locate_real_dataset("dice") / "dev.json").samples
+    names = ("ranges of the recipe", "camera databases")
+    datasets = [read_dataset(folder).samples[:GAP_IMAGES] for folder in renders]
+    width = datasets[0][0].width
+    real = extract_features(photos, width)
+    gaps = {
+        name: compare_isp_features(extract_features(samples, width), real, seed=0)
+        for name, samples in zip(names, datasets, strict=True)
+    }
+    return {
+        "photos": len(photos),
+        "renders": GAP_IMAGES,
+        "cameras": [
+            {"name": name, "stages": {stage: gap.to_json() for stage, gap in stages.items()}}
+            for name, stages in gaps.items()
+        ],
+    }
+
+
+def extract_features(samples: Sequence[Sample], width: int) -> Floats:
+    """Return the ISP features (n, features) of images scaled to a width."""
+    return np.array(
+        [
+            extract_isp_features(shrink_to_width(images.read_rgb(sample.rgb), width))
+            for sample in samples
+        ]
+    )
+
+
 def write_sheet(name: str, path: Path) -> None:
     """Render one scene with twelve cameras of the databases."""
     tables = {"base": name, "render": {"views": 1, "channels": []}}
@@ -164,12 +205,14 @@ def select_row(recipe: Recipe, row: int) -> dict[str, float | int | str | bool]:
 def main(arguments: Arguments) -> None:
     """Write percentiles, figure and sheet."""
     database, recipe = measure_database(), measure_recipe(arguments.recipe)
-    results = {
+    results: dict[str, Any] = {
         "percentiles": PERCENTILES,
         "sensors": database,
         "recipe": {"name": arguments.recipe, **recipe},
         "lenses": count_lenses(arguments.recipe),
     }
+    if arguments.renders is not None:
+        results["isp"] = measure_isp_gaps(arguments.renders)
     write_json(RESULTS / "camera_databases.json", results)
     plot(database, recipe, FIGURES / "camera-databases.png")
     if arguments.sheet is not None:

@@ -56,6 +56,14 @@ def tabulate_database_noise(results: Results) -> str:
     )  # fmt: skip
 
 
+def tabulate_database_gaps(results: Results) -> str:
+    """Return the AUC of ISP features between photos and renders."""
+    cameras = (results or {}).get("isp", {}).get("cameras", [])
+    stages = cameras[0]["stages"] if cameras else ()
+    rows = ((row["name"], *map(format_score, row["stages"].values())) for row in cameras)
+    return format_table(("cameras of the renders", *stages), rows)
+
+
 def _format_noise(row: dict[str, Any]) -> tuple[str, ...]:
     noise = ([100 * value for value in row[f"noise at {level}"]] for level in (0.05, 0.4))
     columns = (

@@ -119,6 +119,9 @@ def apply_camera_databases(
         RecipeError: If nothing in a database matches, or the recipe names the digest of another one.
     """
     keys = _KEYS.validate_python({name: tables[name] for name in _NAMES if name in tables})
+    domain = tables.get("domain")
+    if not isinstance(domain, dict) or not all(isinstance(g, dict) for g in domain.values()):
+        return tables  # the validation of the domain reports it
     if keys.sensor is not None:
         tables = _apply_sensors(tables, keys.sensor, path)
     if keys.lens is not None:
@@ -132,7 +135,7 @@ def _apply_sensors(tables: dict[str, Any], options: SensorDatabase, path: Path) 
     rows = _sample_sensors(read_noise_profiles(database.files[0]), options, path)
     return tables | {
         "sensor": asdict(replace(options, sha256=digest)),
-        "domain": _replace_sensor(tables.get("domain", {}), rows),
+        "domain": _replace_sensor(tables["domain"], rows),
     }
 
 
@@ -141,7 +144,7 @@ def _apply_lenses(
 ) -> dict[str, Any]:
     database = find_lens_database()
     digest = _check_digest(database, options.sha256, path, "lens")
-    domain = tables.get("domain", {})
+    domain = tables["domain"]
     fov_range = _read_fov_range(domain, path)
     rows = _sample_lenses(read_lens_profiles(database.files), options, size, fov_range, path)
     return tables | {

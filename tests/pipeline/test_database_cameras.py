@@ -95,6 +95,12 @@ def test_what_the_database_lacks_is_refused(databases, table, problem):
         parse_recipe(SMALL | table)
 
 
+def test_broken_domain_is_reported_first(databases):
+    for domain in (3, {"view": 3}):
+        with pytest.raises(RecipeError, match="domain"):
+            parse_recipe({"sensor": SENSOR, "lens": LENS, "domain": domain})
+
+
 @pytest.mark.parametrize(("key", "package"), [("sensor", "'darktable'"), ("lens", "lensfunpy")])
 def test_missing_database_names_its_package(no_databases, key, package):
     with pytest.raises(BackendError, match=f"(?s)Install Debian's package .*{package}"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from sim2cam import images
 from sim2cam.errors import BackendError
 
 NOISE_PROFILES, LENS_PROFILES = "darktable noise profiles", "Lensfun lens profiles"
@@ -34,9 +35,13 @@ class CameraDatabase:
     files: tuple[Path, ...]
 
     def compute_digest(self) -> str:
-        """Return the SHA-256 of all files."""
-        digests = (hashlib.sha256(file.read_bytes()).digest() for file in self.files)
-        return hashlib.sha256(b"".join(digests)).hexdigest()
+        """Return the SHA-256 of the digests of all files.
+
+        Raises:
+            InputError: If a file cannot be read.
+        """
+        digests = "".join(images.compute_digest(file) for file in self.files)
+        return hashlib.sha256(digests.encode()).hexdigest()
 
 
 def find_noise_database() -> CameraDatabase:
