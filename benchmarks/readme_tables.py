@@ -48,6 +48,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "certificate": ("certificate.json", translators.tabulate_certificate),
     "adapt": ("adapt.json", translators.tabulate_translator_costs),
     "calibrate": ("calibrate.json", cameras.tabulate_calibration),
+    "camera-databases": ("camera_databases.json", cameras.tabulate_database_noise),
+    "camera-databases-isp": ("camera_databases.json", cameras.tabulate_database_gaps),
     "false-alarms": ("drift.json", cameras.tabulate_false_alarms),
     "drift": ("drift.json", cameras.tabulate_drift),
     "lmo-means": ("lmo.json", lmo.tabulate_lmo_means),
