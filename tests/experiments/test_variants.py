@@ -13,7 +13,7 @@ from sim2cam.cli import main
 from sim2cam.data.real_images import RealImageSplits, read_real_images
 from sim2cam.errors import RecipeError
 from sim2cam.experiments import best_transfer
-from sim2cam.experiments.variants import find_fixed_recipe, list_variants
+from sim2cam.experiments.variants import find_fixed_recipe, list_variants, select_variants
 from sim2cam.pipeline.recipe import load_recipe
 from tests.support.evaluation import link_images
 
@@ -245,7 +245,8 @@ def test_images_without_objects_are_refused(recipe, photos, tmp_path, capsys):
 
 
 def lacks(captures, fixed=None):
-    return {rung.key: rung.skip_reason for rung in list_variants(captures, fixed)}
+    options = list_variants(captures, fixed, image_count=40, steps=9)
+    return {option.key: option.skip_reason for option in options}
 
 
 def test_missing_images_are_skip_reasons(coco):
@@ -269,6 +270,20 @@ def test_missing_images_are_skip_reasons(coco):
     assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["fine-tuned-5"]
     assert bare["real"] == "no labelled train split"
     assert not bare["randomized"]
+
+
+def test_learning_curves_halve_images_and_steps(coco):
+    photos = read_real_images(coco)
+    options = list_variants(RealImageSplits(photos, photos), None, image_count=40, steps=9)
+    assert [option.key for option in options if option.key in select_variants(["renders"], options)] == [
+        "randomized-2", "randomized-5", "randomized-10", "randomized-20", "randomized",
+    ]  # fmt: skip
+    steps = select_variants(["steps"], options)
+    points = {option.key: option.variant for option in options if option.key in steps}
+    assert {key: variant.steps for key, variant in points.items()} == {
+        "steps-1": 1, "steps-2": 2, "steps-4": 4, "randomized": None,
+    }  # fmt: skip
+    assert {variant.data for variant in points.values()} == {("randomized",)}
 
 
 def test_fixed_recipe_is_next_to_the_recipe(tmp_path):
