@@ -102,7 +102,13 @@ class Ablate:
         plan = self._build_plan(recipe, fixed, options, steps)
         console = self.output.make_console()
         notes = collect_notes(
-            captures, variant_count=sum(r.key in selected and not r.skip_reason for r in options)
+            captures,
+            variant_count=sum(
+                option.key in selected
+                and not option.skip_reason
+                and not option.variant.is_curve_point
+                for option in options
+            ),
         )
         for note in notes:
             console.info(note)

@@ -118,6 +118,11 @@ class Variant:
         """Names of all training datasets."""
         return (*self.data, *self.fine_tuning_data)
 
+    @property
+    def is_curve_point(self) -> bool:
+        """Whether it only differs in the number of renders or steps; it is no planned comparison."""
+        return self.steps is not None or any(map(is_render_subset, self.data))
+
     def count_photos(self, total: int) -> int:
         """Return the number of labelled real images in the training data."""
         counts = [name.partition("-")[2] for name in self.all_data if name.startswith(REAL)]

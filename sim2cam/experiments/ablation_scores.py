@@ -270,17 +270,8 @@ def _serialize_scores(runs: VariantRuns) -> dict[str, Any]:
 def _compare_variants(
     runs: Mapping[str, VariantRuns], baseline: str, metric: str
 ) -> list[dict[str, Any]]:
-    """Compare each variant with the baseline by one metric, with Holm's correction.
-
-    Variants with fewer renders or steps are points of a learning curve and no planned comparison.
-    """
-    others = [
-        name
-        for name, variant_runs in runs.items()
-        if name != baseline
-        and variant_runs.variant.steps is None
-        and not any(map(is_render_subset, variant_runs.variant.data))
-    ]
+    """Compare each planned variant with the baseline by one metric, with Holm's correction."""
+    others = [n for n, r in runs.items() if n != baseline and not r.variant.is_curve_point]
     differences = [
         compare_seed_means(runs[name].means[metric], runs[baseline].means[metric])
         for name in others

@@ -149,7 +149,7 @@ def fit_learning_curve(
 def _fit_errors(points: Mapping[int, CurvePoint]) -> PowerLawFit | UndeterminedFit:
     fewest = min(point.seed_count for point in points.values())
     if fewest < MIN_SEEDS:
-        return UndeterminedFit(f"a point has {fewest} seeds; a fit needs at least {MIN_SEEDS}")
+        return UndeterminedFit(f"a fit needs {MIN_SEEDS} seeds at each point, not {fewest}")
     learned = {size: point for size, point in points.items() if point.mean[0] >= MIN_SCORE}
     errors = np.array([1 - point.mean for point in learned.values()])
     fit = fit_power_law(list(learned), errors)

@@ -73,7 +73,7 @@ def test_wide_interval_advises_nothing():
     ("points", "reason"),
     [
         (make_points([0.5, 0.6, 0.7], sizes=SIZES[:3]), "3 points are too few for a power law, which needs at least 4"),
-        (make_points(power_law(4, 0.6, 0.1), seeds=2), "a point has 2 seeds; a fit needs at least 3"),
+        (make_points(power_law(4, 0.6, 0.1), seeds=2), "a fit needs 3 seeds at each point, not 2"),
         (make_points([0.7, 0.5, 0.4, 0.5, 0.7], noise=0.01), "the points do not follow a power law"),
         (make_points([0.0, 0.01, 0.3, 0.5, 0.7]), "3 points are too few for a power law, which needs at least 4 (sizes with a score below 0.05 are left out)"),
     ],

@@ -152,6 +152,24 @@ def test_command_runs_selected_variants_and_resumes(recipe, photos, tmp_path, ca
     assert "plan.json: config was {" in capsys.readouterr().err
 
 
+def test_command_reports_learning_curves(recipe, photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert ladder(recipe, photos, out, "--variants", "renders") == 0
+    said = capsys.readouterr()
+    assert "with 1 variants (80 % power" in said.err  # points of a curve are not compared
+    refusal = (
+        "AP50 for more renders is not predicted: a fit needs 3 seeds at each point, not 1. "
+        "From 2 to 4 it changed by "
+    )
+    assert f"\n{refusal}" in said.out
+    page = (out / "ablation.html").read_text()
+    assert "Learning curves" in page
+    assert refusal in page
+    assert {path.name for path in (out / "predictions").iterdir()} == {
+        "randomized-0.json.gz", "randomized-1-renders-0.json.gz", "randomized-2-renders-0.json.gz",
+    }  # fmt: skip
+
+
 @pytest.mark.slow
 def test_best_transfer_is_selected_once(recipe, photos, tmp_path, capsys, monkeypatch):
     out = tmp_path / "run"
