@@ -1,31 +1,39 @@
-"""Learning curves of a dice detector over renders and training steps.
+"""Learning curves of dice detectors over renders, training steps and labelled photos.
 
     python benchmarks/curve.py [--work DIR] [--at-once N] [--minutes M]
 
-Trains small detectors on parts of one set of renders, and with fewer steps, as ``sim2cam ablate --variants
-renders,steps`` does, and scores them on the development photos of ``$SIM2CAM_REAL/dice``, because the curves
-choose budgets. Renders and training runs go to ``--work`` and are resumed. No training starts after
-``--minutes``; 0 only scores existing results. Writes ``benchmarks/results/curve.json``.
+Trains small detectors on parts of one set of renders and with fewer steps, as ``sim2cam ablate --variants
+renders,steps`` does. They are scored on the development photos of ``$SIM2CAM_REAL/dice``, because the curves
+choose budgets. The curve of labelled photos comes from the predictions of ``benchmarks/dice.py`` on test photos.
+Renders and training runs go to ``--work`` and are resumed. No training starts after ``--minutes``; 0 only scores
+existing results. Writes ``benchmarks/results/curve.json``.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS, locate_real_dataset, round_numbers
+from dice import PLAN as ABLATION
+from dice import read_splits
+from scoring_log import RESULTS, log_scoring, round_numbers
 
 from sim2cam.data.environment import collect_environment
-from sim2cam.data.real_images import RealImageSplits, read_real_images
+from sim2cam.data.real_images import RealImageSplits
 from sim2cam.data.writer import write_json
 from sim2cam.experiments.ablation import (
+    PAGE_FILE,
     PREDICTIONS_FOLDER,
     RANDOMIZED,
+    REAL,
+    RESULT_FILE,
     AblationPlan,
     Variant,
     prepare_data,
@@ -34,6 +42,7 @@ from sim2cam.experiments.ablation import (
 from sim2cam.experiments.ablation_scores import BASELINE, score_ablation
 from sim2cam.experiments.variants import list_render_counts, list_step_counts
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.report.ablation import read_ablation, write_ablation_page
 
 IMAGE_COUNT, STEPS, BATCH = 800, 256, 8
 
@@ -66,31 +75,55 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Run missing training jobs and write the curves."""
-    start = time.monotonic()
-    splits, results = _read_splits(), arguments.work / PREDICTIONS_FOLDER
+    start, splits = time.monotonic(), read_splits()
+    assert splits.dev is not None
+    trained = RealImageSplits(splits.style, splits.dev)
     if arguments.minutes > 0:
-        prepare_data(PLAN, splits, arguments.work, workers=arguments.at_once)
+        prepare_data(PLAN, trained, arguments.work, workers=arguments.at_once)
+    predictions = arguments.work / PREDICTIONS_FOLDER
     remaining_minutes = arguments.minutes - (time.monotonic() - start) / 60
     for path in run_jobs(
         PLAN,
-        splits,
+        trained,
         arguments.work,
-        results,
+        predictions,
         workers=arguments.at_once,
         minutes=remaining_minutes,
     ):
         print(f"{(time.monotonic() - start) / 60:6.1f} min  {path.name}", flush=True)
-    scores = score_ablation(PLAN, splits, results, baseline=BASELINE)
-    for variant in scores["variants"]:
-        print(variant["name"], variant["ap50"]["value"], variant["agnostic_ap50"]["value"])
-
-
-def _read_splits() -> RealImageSplits:
-    """Return the splits of real dice, with the development photos in the place of the test photos."""
-    style, dev = (
-        read_real_images(locate_real_dataset("dice") / f"{name}.json") for name in ("style", "dev")
+    renders = score_ablation(PLAN, trained, predictions, baseline=BASELINE)
+    photos = _score_photos(splits)
+    facts = {
+        "environment": collect_environment(None, arguments.at_once),
+        "network": PLAN.config.architecture,
+        "planned_seeds": len(PLAN.seeds),
+        "dev": _select_curves(renders),
+        "test": _select_curves(photos),
+    }
+    write_json(RESULTS / "curve.json", round_numbers(facts))
+    for scores in (renders, photos):
+        for curve in scores["learning_curves"]:
+            print(curve["summary"])
+    write_json(arguments.work / RESULT_FILE, renders)
+    page = write_ablation_page(
+        read_ablation(arguments.work / RESULT_FILE),
+        arguments.work / PAGE_FILE,
+        title="Learning curves of dice detectors",
     )
-    return RealImageSplits(style, dev, None, None)
+    print(f"page: {page}")
+
+
+def _score_photos(splits: RealImageSplits) -> dict[str, Any]:
+    """Score the variants of the ablation study that learn from labelled photos alone."""
+    variants = [v for v in ABLATION.variants if all(name.startswith(REAL) for name in v.data)]
+    plan = replace(ABLATION, variants=tuple(variants))
+    scores = score_ablation(plan, splits, RESULTS / "dice", baseline=variants[0].name)
+    log_scoring("learning curve of labelled photos", scores)
+    return scores
+
+
+def _select_curves(scores: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: scores[key] for key in ("protocol", "learning_curves")}
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from result_tables import cameras, dice, lmo, model_cards, scenes, speed, translators
+from result_tables import cameras, curves, dice, lmo, model_cards, scenes, speed, translators
 from result_tables.cells import Results, format_score
 
 ROOT = Path(__file__).parents[1]
@@ -37,6 +37,9 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "dice-differences": ("dice.json", dice.tabulate_ablation_differences),
     "learning-curve": ("dice.json", dice.tabulate_learning_curve),
     "equivalents": ("dice.json", dice.tabulate_equivalents),
+    "curve-points": ("curve.json", partial(curves.tabulate_points, "dev")),
+    "curve-fits": ("curve.json", partial(curves.tabulate_fits, "dev")),
+    "photo-fits": ("curve.json", partial(curves.tabulate_fits, "test")),
     "elsewhere": ("elsewhere.json", dice.tabulate_elsewhere),
     "ood": ("novelty.json", dice.tabulate_ood),
     "hidden": ("hidden.json", dice.tabulate_hidden_cameras),

@@ -65,23 +65,23 @@ class LearningCurve:
     """Scores by size of a training resource, and the power law of the error, which is 1 - score.
 
     Attributes:
-        scores: scores by size, ascending.
+        points: points by size, ascending; two or more.
         last_gain: gain from the size before the last.
     """
 
     resource: Resource
     metric: str
-    scores: Mapping[int, Estimate]
+    points: Mapping[int, CurvePoint]
     last_gain: PairedDifference
     fit: PowerLawFit | UndeterminedFit
 
     def describe(self) -> str:
         """Return whether more of the same helps, e.g. ``Twice the renders (1,600): AP50 +0.004 (…)``."""
-        resource, metric, sizes = self.resource, BOX_METRICS[self.metric], list(self.scores)
+        resource, metric, sizes = self.resource, BOX_METRICS[self.metric], list(self.points)
         if isinstance(self.fit, UndeterminedFit):
             return (
-                f"{metric} for more {resource.name} is not predicted: {self.fit.reason}. "
-                f"From {sizes[-2]:,} to {sizes[-1]:,} it changed by {_format_gain(self.last_gain)}."
+                f"More {resource.name}: {self.conclusion}. From {sizes[-2]:,} to {sizes[-1]:,}, {metric} "
+                f"changed by {_format_gain(self.last_gain)}."
             )
         low, high = self.fit.floor.ci95
         floor = f"the floor c is {self.fit.floor.value:.2f} ({low:.2f} to {high:.2f})"
@@ -89,28 +89,36 @@ class LearningCurve:
             floor = f"the points do not determine the floor c ({low:.2f} to {high:.2f})"
         return (
             f"Twice the {resource.name} ({2 * sizes[-1]:,}): {metric} {_format_gain(self.fit.gain)}; "
-            f"{floor}: {self._advise(self.fit.gain)}."
+            f"{floor}: {self.conclusion}."
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the points, the fit (null if they determine none) and the description."""
-        fit = None if isinstance(self.fit, UndeterminedFit) else self.fit.to_json()
-        return {
-            "resource": self.resource.name,
-            "metric": self.metric,
-            "points": [{"size": n, **score.to_json()} for n, score in self.scores.items()],
-            "last_gain": self.last_gain.to_json(),
-            "fit": fit,
-            "summary": self.describe(),
-        }
-
-    def _advise(self, gain: Estimate) -> str:
-        low, high = gain.ci95
+    @property
+    def conclusion(self) -> str:
+        """What to do, or why the curve does not show it."""
+        if isinstance(self.fit, UndeterminedFit):
+            return f"no prediction of {BOX_METRICS[self.metric]}, because {self.fit.reason}"
+        low, high = self.fit.gain.ci95
         if low > WORTHWHILE_GAIN:
             return self.resource.if_worthwhile
         if high <= WORTHWHILE_GAIN:
             return self.resource.if_not
         return f"seeds and images are too few to show whether more {self.resource.name} help"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the points, the fit (null if they determine none) and the conclusion."""
+        fit = None if isinstance(self.fit, UndeterminedFit) else self.fit.to_json()
+        return {
+            "resource": self.resource.name,
+            "metric": self.metric,
+            "points": [
+                {"size": n, "seeds": p.seed_count, **estimate_seed_mean(p.mean).to_json()}
+                for n, p in self.points.items()
+            ],
+            "last_gain": self.last_gain.to_json(),
+            "fit": fit,
+            "conclusion": self.conclusion,
+            "summary": self.describe(),
+        }
 
 
 def locate_points(
@@ -135,14 +143,13 @@ def locate_points(
 def fit_learning_curve(
     resource: Resource, metric: str, points: Mapping[int, CurvePoint]
 ) -> LearningCurve:
-    """Fit a power law to the errors at two or more sizes, ascending.
+    """Fit a power law to the errors at two or more ascending sizes.
 
     Sizes at which the score is below ``MIN_SCORE`` are left out of the fit.
     """
-    scores = {size: estimate_seed_mean(point.mean) for size, point in points.items()}
     *_, before, last = points.values()
     return LearningCurve(
-        resource, metric, scores, compare_seed_means(last.mean, before.mean), _fit_errors(points)
+        resource, metric, points, compare_seed_means(last.mean, before.mean), _fit_errors(points)
     )
 
 

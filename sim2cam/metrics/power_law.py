@@ -15,17 +15,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar, nnls
 
 from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
+from sim2cam.metrics.power import SIGNIFICANCE
 
 Floats = NDArray[np.float64]
 
 MIN_POINTS = 4
 """Points of a fit: one more than the law has parameters."""
 
-MIN_FIT_P_VALUE = 0.01
-"""Smaller p-values of the lack-of-fit test reject the law."""
-
-_ROUNDING_TOLERANCE = 1e-9  # of squared errors, for points without noise
-_EXPONENTS = np.geomspace(0.02, 5.0, 16)  # b; the error then falls by 1 % to 97 % for twice the size
+_MIN_NOISE = 0.002  # standard deviation of an error; below, few seeds agree by chance
+_ROUNDING_TOLERANCE = 1e-3  # of the sum of squared residuals over noise, for points without noise
+_EXPONENTS = np.geomspace(0.02, 5.0, 16)  # twice the size: 1 % to 97 % less reducible error
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,10 @@ class UndeterminedFit:
 
 
 def fit_power_law(sizes: Sequence[int], errors: Floats) -> PowerLawFit | UndeterminedFit:
-    """Fit a power law by least squares with a, c >= 0, with 95 % bootstrap intervals.
+    """Fit a power law by weighted least squares with a, c >= 0, with 95 % bootstrap intervals.
 
     Given b, the law is linear in a and c (variable projection, Golub and Pereyra 1973). The law is rejected
-    if the squared residuals are larger than in all but 1 % of the resamples around it.
+    if its residuals are significantly larger than those of the resamples around the points.
 
     Args:
         sizes: sizes of the training resource, ascending.
@@ -100,12 +99,16 @@ def fit_power_law(sizes: Sequence[int], errors: Floats) -> PowerLawFit | Undeter
         )
     errors = errors[:, np.isfinite(errors).all(axis=0)]
     relative_sizes = np.asarray(sizes, np.float64) / sizes[-1]
-    parameters = np.array([_fit_least_squares(relative_sizes, column) for column in errors.T]).T
+    noise = np.maximum(errors[:, 1:].std(axis=1), _MIN_NOISE)
+    parameters = np.array(
+        [_fit_least_squares(relative_sizes, column, noise) for column in errors.T]
+    ).T
     reducible, exponent, floor = parameters  # errors at the largest size, (1 + n_resamples,)
-    residuals = errors - (reducible * relative_sizes[:, None] ** -exponent + floor)
+    fitted = reducible * relative_sizes[:, None] ** -exponent + floor
+    residuals = (errors - fitted) / noise[:, None]
     squares = (residuals[:, 0] ** 2).sum()
     resampled_squares = ((residuals[:, 1:] - residuals[:, :1]) ** 2).sum(axis=0)
-    if (resampled_squares + _ROUNDING_TOLERANCE >= squares).mean() < MIN_FIT_P_VALUE:
+    if (resampled_squares + _ROUNDING_TOLERANCE >= squares).mean() < SIGNIFICANCE:
         return UndeterminedFit("the points do not follow a power law")
     gain = reducible * (1 - 2**-exponent)
     return PowerLawFit(
@@ -116,13 +119,14 @@ def fit_power_law(sizes: Sequence[int], errors: Floats) -> PowerLawFit | Undeter
     )  # fmt: skip
 
 
-def _fit_least_squares(relative_sizes: Floats, errors: Floats) -> tuple[float, float, float]:
-    """Return the error that falls at size 1, its exponent, and the floor."""
-    logs, design = np.log(relative_sizes), np.ones((len(errors), 2))
+def _fit_least_squares(
+    relative_sizes: Floats, errors: Floats, noise: Floats
+) -> tuple[float, float, float]:
+    """Return the reducible error at size 1, its exponent, and the floor."""
 
     def solve(exponent: float) -> tuple[Floats, float]:
-        design[:, 0] = np.exp(-exponent * logs)
-        return nnls(design, errors)
+        design = np.stack([relative_sizes**-exponent, np.ones_like(errors)], axis=1)
+        return nnls(design / noise[:, None], errors / noise)
 
     # Residuals can have several minima over the exponent.
     best = int(np.argmin([solve(exponent)[1] for exponent in _EXPONENTS]))

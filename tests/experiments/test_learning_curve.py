@@ -38,7 +38,8 @@ def test_steep_curve_advises_more():
         "the floor c is 0.10 (0.10 to 0.10): render more."
     )
     record = curve.to_json()
-    assert record["points"][0] == {"size": 50, "value": pytest.approx(0.517, abs=0.001), "ci95": [pytest.approx(0.517, abs=0.001)] * 2}  # fmt: skip
+    score = pytest.approx(1 - 4 * 50**-0.6 - 0.1)
+    assert record["points"][0] == {"size": 50, "seeds": 3, "value": score, "ci95": [score] * 2}
     assert record["fit"]["law"] == {
         "a": pytest.approx(4, rel=0.01), "b": pytest.approx(0.6, rel=0.01), "c": pytest.approx(0.1, rel=0.01),
     }  # fmt: skip
@@ -82,7 +83,7 @@ def test_wide_interval_advises_nothing():
 def test_undetermined_fits_are_refused(points, reason):
     curve = fit_learning_curve(RENDERS, "ap50", points)
     before, last = list(points)[-2:]
-    start = f"AP50 for more renders is not predicted: {reason}. From {before} to {last} it changed by +"
+    start = f"More renders: no prediction of AP50, because {reason}. From {before} to {last}, AP50 changed by +"
     assert curve.describe().startswith(start)
     assert curve.to_json()["fit"] is None
 

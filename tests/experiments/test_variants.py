@@ -158,8 +158,8 @@ def test_command_reports_learning_curves(recipe, photos, tmp_path, capsys):
     said = capsys.readouterr()
     assert "with 1 variants (80 % power" in said.err  # points of a curve are not compared
     refusal = (
-        "AP50 for more renders is not predicted: a fit needs 3 seeds at each point, not 1. "
-        "From 2 to 4 it changed by "
+        "More renders: no prediction of AP50, because a fit needs 3 seeds at each point, not 1. "
+        "From 2 to 4, AP50 changed by "
     )
     assert f"\n{refusal}" in said.out
     page = (out / "ablation.html").read_text()

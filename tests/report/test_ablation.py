@@ -113,8 +113,16 @@ def test_optional_keys_of_the_command(read, show):
 
 
 def learning_curve(fit, summary):
-    points = [{"size": n, **scored(1 - 4 * n**-0.6 - 0.1)} for n in (100, 200, 400, 800)]
-    return {"resource": "renders", "metric": "ap50", "points": points, "fit": fit, "summary": summary}
+    points = [
+        {"size": n, "seeds": 3, **scored(1 - 4 * n**-0.6 - 0.1)} for n in (100, 200, 400, 800)
+    ]
+    return {
+        "resource": "renders",
+        "metric": "ap50",
+        "points": points,
+        "fit": fit,
+        "summary": summary,
+    }
 
 
 def test_learning_curves_show_fit_limit_and_sentence(show):
