@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,10 +94,8 @@ def main(arguments: Arguments) -> None:
     photos = _score_photos(splits)
     facts = {
         "environment": collect_environment(None, arguments.at_once),
-        "network": PLAN.config.architecture,
-        "planned_seeds": len(PLAN.seeds),
-        "dev": _select_curves(renders),
-        "test": _select_curves(photos),
+        "dev": {"planned": [variant.name for variant in PLAN.variants], **renders},
+        "test": {key: photos[key] for key in ("protocol", "learning_curves")},
     }
     write_json(RESULTS / "curve.json", round_numbers(facts))
     for scores in (renders, photos):
@@ -120,10 +117,6 @@ def _score_photos(splits: RealImageSplits) -> dict[str, Any]:
     scores = score_ablation(plan, splits, RESULTS / "dice", baseline=variants[0].name)
     log_scoring("learning curve of labelled photos", scores)
     return scores
-
-
-def _select_curves(scores: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: scores[key] for key in ("protocol", "learning_curves")}
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "dice-differences": ("dice.json", dice.tabulate_ablation_differences),
     "learning-curve": ("dice.json", dice.tabulate_learning_curve),
     "equivalents": ("dice.json", dice.tabulate_equivalents),
-    "curve-points": ("curve.json", partial(curves.tabulate_points, "dev")),
+    "curve-points": ("curve.json", curves.tabulate_points),
     "curve-fits": ("curve.json", partial(curves.tabulate_fits, "dev")),
     "photo-fits": ("curve.json", partial(curves.tabulate_fits, "test")),
     "elsewhere": ("elsewhere.json", dice.tabulate_elsewhere),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from result_tables.cells import (
@@ -14,38 +13,30 @@ from result_tables.cells import (
 )
 
 
-def tabulate_points(study: str, results: Results) -> str:
-    """Return the scores of each point of the curves of a study."""
+def tabulate_points(results: Results) -> str:
+    """Return the scores of each planned point on development photos."""
+    study = (results or {}).get("dev", {})
+    variants = {variant["name"]: variant for variant in study.get("variants", [])}
     return format_table(
-        ("trained on", "seeds", *DETECTION_SCORES.values()),
-        (row for curves in _group_by_resource(study, results) for row in _format_points(curves)),
+        ("trained on", *DETECTION_SCORES.values(), "seeds"),
+        (_format_point(name, variants.get(name)) for name in study.get("planned", [])),
     )
 
 
 def tabulate_fits(study: str, results: Results) -> str:
     """Return the predicted gain and the floor of each curve of a study."""
+    curves = (results or {}).get(study, {}).get("learning_curves", [])
     return format_table(
         ("trained on", "score", "gain", "floor c", "exponent b", "conclusion"),
-        (
-            _format_fit(curve)
-            for curves in _group_by_resource(study, results)
-            for curve in curves.values()
-        ),
+        map(_format_fit, curves),
     )
 
 
-def _group_by_resource(study: str, results: Results) -> Iterator[dict[str, Any]]:
-    """Yield the curves of each resource by metric."""
-    curves = (results or {}).get(study, {}).get("learning_curves", [])
-    for resource in dict.fromkeys(curve["resource"] for curve in curves):
-        yield {c["metric"]: c for c in curves if c["resource"] == resource}
-
-
-def _format_points(curves: dict[str, Any]) -> Iterator[tuple[object, ...]]:
-    resource = curves["ap"]["resource"]
-    for points in zip(*(curves[metric]["points"] for metric in DETECTION_SCORES), strict=True):
-        size, seeds = points[0]["size"], points[0]["seeds"]
-        yield f"{size:,} {resource}", seeds, *map(format_score, points)
+def _format_point(name: str, variant: dict[str, Any] | None) -> tuple[object, ...]:
+    if variant is None:
+        return (name, *["not run"] * len(DETECTION_SCORES), 0)
+    scores = (format_score(variant[metric]) for metric in DETECTION_SCORES)
+    return (name, *scores, len(variant["seeds"]))
 
 
 def _format_fit(curve: dict[str, Any]) -> tuple[object, ...]:

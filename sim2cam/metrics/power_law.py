@@ -105,10 +105,7 @@ def fit_power_law(sizes: Sequence[int], errors: Floats) -> PowerLawFit | Undeter
     ).T
     reducible, exponent, floor = parameters  # errors at the largest size, (1 + n_resamples,)
     fitted = reducible * relative_sizes[:, None] ** -exponent + floor
-    residuals = (errors - fitted) / noise[:, None]
-    squares = (residuals[:, 0] ** 2).sum()
-    resampled_squares = ((residuals[:, 1:] - residuals[:, :1]) ** 2).sum(axis=0)
-    if (resampled_squares + _ROUNDING_TOLERANCE >= squares).mean() < SIGNIFICANCE:
+    if not _are_residuals_noise((errors - fitted) / noise[:, None]):
         return UndeterminedFit("the points do not follow a power law")
     gain = reducible * (1 - 2**-exponent)
     return PowerLawFit(
@@ -126,7 +123,8 @@ def _fit_least_squares(
 
     def solve(exponent: float) -> tuple[Floats, float]:
         design = np.stack([relative_sizes**-exponent, np.ones_like(errors)], axis=1)
-        return nnls(design / noise[:, None], errors / noise)
+        solution, residual_norm = nnls(design / noise[:, None], errors / noise)
+        return np.asarray(solution), float(residual_norm)
 
     # Residuals can have several minima over the exponent.
     best = int(np.argmin([solve(exponent)[1] for exponent in _EXPONENTS]))
@@ -134,3 +132,15 @@ def _fit_least_squares(
     exponent = minimize_scalar(lambda b: solve(b)[1], bounds=bounds, method="bounded").x
     (reducible, floor), _ = solve(exponent)
     return float(reducible), float(exponent), float(floor)
+
+
+def _are_residuals_noise(residuals: Floats) -> bool:
+    """Return whether residuals of the points are not significantly larger than those of the resamples.
+
+    Args:
+        residuals: residuals in standard deviations (k, 1 + n_resamples).
+    """
+    squares = (residuals[:, 0] ** 2).sum()
+    resampled_squares = ((residuals[:, 1:] - residuals[:, :1]) ** 2).sum(axis=0)
+    p_value = (resampled_squares + _ROUNDING_TOLERANCE >= squares).mean()
+    return bool(p_value >= SIGNIFICANCE)

@@ -182,15 +182,19 @@ CURVE = {
 }  # fmt: skip
 OPEN_FIT = CURVE["fit"] | {"determines_floor": False}
 CURVES = {
+    "planned": ["randomized", "randomized (40 renders)"],
+    "variants": [{"name": "randomized", "seeds": [{}, {}], **SCORES}],
     "learning_curves": [
         CURVE | {"metric": "ap"},
         CURVE | {"metric": "ap50", "fit": None, "conclusion": "no prediction, because of doubts"},
         CURVE | {"metric": "agnostic_ap50", "fit": OPEN_FIT},
-    ]
+    ],
 }
 ROWS = {
     "curve-points": (
-        {"dev": CURVES}, f"| 1,200 renders | 3 | {CELL} | {CELL} | {CELL} |",
+        {"dev": CURVES},
+        f"| randomized | {CELL} | {CELL} | {CELL} | 2 |",
+        "| randomized (40 renders) | not run | not run | not run | 0 |",
     ),
     "curve-fits": (
         {"dev": CURVES},
