@@ -38,8 +38,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "learning-curve": ("dice.json", dice.tabulate_learning_curve),
     "equivalents": ("dice.json", dice.tabulate_equivalents),
     "curve-points": ("curve.json", curves.tabulate_points),
-    "curve-fits": ("curve.json", partial(curves.tabulate_fits, "dev")),
-    "photo-fits": ("curve.json", partial(curves.tabulate_fits, "test")),
     "elsewhere": ("elsewhere.json", dice.tabulate_elsewhere),
     "ood": ("novelty.json", dice.tabulate_ood),
     "hidden": ("hidden.json", dice.tabulate_hidden_cameras),
@@ -81,6 +79,9 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
         ("card", partial(model_cards.tabulate_card, name)),
         ("data", model_cards.tabulate_training_data),
     )
+} | {
+    name: ("curve.json", partial(curves.tabulate_fits, study))
+    for name, study in (("curve-fits", "dev"), ("photo-fits", "test"))
 }
 """Result file and function of each table."""
 
