@@ -40,7 +40,7 @@ _EXAMPLE_COUNT = 3
 class Ablate:
     """Train a detector per pipeline variant and compare them.
 
-    Scores are on the same real images. Reports also how many labelled photos the renders are equivalent to.
+    Scores are on the same real images. Reports also how many labelled photos the renders are equivalent to, and whether more renders, steps or photos help.
     """
 
     recipe: Annotated[str, Argument("RECIPE")]
@@ -50,7 +50,7 @@ class Ablate:
     out: Path
     """Output folder."""
     variants: Annotated[str, Option("NAMES")] = "core"
-    """Comma-separated groups or variants. Groups: core, transfers, translators, features (feature adaptation to the style photos), curve (5 to 200 labelled photos), mixed (labelled photos and renders), fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled around the estimated one), translated, pseudo-labelled, real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
+    """Comma-separated groups or variants. Groups: core, transfers, translators, features (feature adaptation to the style photos), curve (5 to 200 labelled photos), renders and steps (a half to a sixteenth of them), mixed (labelled photos and renders), fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled around the estimated one), translated, pseudo-labelled, real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
     seeds: int = 3
     """Number of training seeds per variant."""
     steps: int | None = None
@@ -102,12 +102,19 @@ class Ablate:
         check_operators(recipe.train.architecture)
         captures = self._load_real_images(recipe)
         fixed = find_fixed_recipe(self.recipe, recipe)
-        options = list_variants(captures, fixed)
+        steps = recipe.train.steps if self.steps is None else self.steps
+        options = list_variants(captures, fixed, image_count=self.count, steps=steps)
         selected = select_variants([word for word in self.variants.split(",") if word], options)
-        plan = self._build_plan(recipe, fixed, options)
+        plan = self._build_plan(recipe, fixed, options, steps)
         console = self.output.make_console()
         notes = collect_notes(
-            captures, variant_count=sum(r.key in selected and not r.skip_reason for r in options)
+            captures,
+            variant_count=sum(
+                option.key in selected
+                and not option.skip_reason
+                and not option.variant.is_curve_point
+                for option in options
+            ),
         )
         for note in notes:
             console.info(note)
@@ -181,11 +188,14 @@ class Ablate:
         )
 
     def _build_plan(
-        self, recipe: Recipe, fixed_recipe: str | None, variants: Sequence[VariantOption]
+        self,
+        recipe: Recipe,
+        fixed_recipe: str | None,
+        variants: Sequence[VariantOption],
+        steps: int,
     ) -> AblationPlan:
         from sim2cam.experiments.ablation import AblationPlan
 
-        steps = recipe.train.steps if self.steps is None else self.steps
         return AblationPlan(
             variants=tuple(option.variant for option in variants if not option.skip_reason),
             seeds=tuple(range(self.seeds)),
@@ -217,7 +227,7 @@ class AblateResult(Result):
         return dict(self.scores)
 
     def to_text(self) -> str:
-        """Return a table of variants, comparisons and equivalent numbers of labelled photos."""
+        """Return a table of variants, comparisons, equivalent numbers of photos and learning curves."""
         return _format_table(self.scores)
 
     def summary(self) -> str:
@@ -256,5 +266,7 @@ def _format_table(results: Mapping[str, Any]) -> str:
         if equivalents
         else []
     )
+    curves = [curve["summary"] for curve in results["learning_curves"]]
+    lines += ["", *curves] if curves else []
     lines += ["", f"Intervals: {results['protocol']['intervals']}."]
     return "\n".join(lines)

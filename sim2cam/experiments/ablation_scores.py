@@ -22,9 +22,16 @@ from sim2cam.experiments.ablation import (
     REAL,
     AblationPlan,
     Variant,
+    is_render_subset,
     locate_result,
     locate_weights,
     read_job_result,
+)
+from sim2cam.experiments.learning_curve import (
+    CurvePoint,
+    LearningCurve,
+    fit_learning_curve,
+    locate_points,
 )
 from sim2cam.metrics.bootstrap import apply_holm_correction, average_over_seeds
 from sim2cam.metrics.detection import (
@@ -112,6 +119,7 @@ def score_ablation(
             for comparison in _compare_variants(runs, baseline, metric)
         ],
         "equivalents": _compute_equivalents(list(runs.values()), photos),
+        "learning_curves": [curve.to_json() for curve in _fit_learning_curves(runs, plan, photos)],
         "warnings": _find_data_conflicts(list(runs.values())),
     }
 
@@ -209,9 +217,10 @@ def _read_variant(
     results = [result for result in read if result is not None]
     if not results:
         return None
-    # Subsets of photos and pseudo-labels differ between seeds, so that the intervals cover them.
+    # Subsets of images and pseudo-labels differ between seeds, so that the intervals cover them.
     differ = any(
-        name == PSEUDO_LABELLED or name.startswith(f"{REAL}-") for name in variant.all_data
+        name == PSEUDO_LABELLED or name.startswith(f"{REAL}-") or is_render_subset(name)
+        for name in variant.all_data
     )
     if not differ and any(result["data"] != results[0]["data"] for result in results):
         raise InputError(
@@ -297,8 +306,8 @@ def _serialize_scores(runs: VariantRuns) -> dict[str, Any]:
 def _compare_variants(
     runs: Mapping[str, VariantRuns], baseline: str, metric: str
 ) -> list[dict[str, Any]]:
-    """Compare each variant with the baseline by one metric, with Holm's correction."""
-    others = [name for name in runs if name != baseline]
+    """Compare each planned variant with the baseline by one metric, with Holm's correction."""
+    others = [n for n, r in runs.items() if n != baseline and not r.variant.is_curve_point]
     differences = [
         compare_seed_means(runs[name].means[metric], runs[baseline].means[metric])
         for name in others
@@ -337,3 +346,23 @@ def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[
             if name not in photo_counts
         ]
     return equivalents
+
+
+def _fit_learning_curves(
+    runs: Mapping[str, VariantRuns], plan: AblationPlan, photo_count: int
+) -> list[LearningCurve]:
+    """Return the learning curves with two or more points, by each metric."""
+    variants = [variant_runs.variant for variant_runs in runs.values()]
+    return [
+        fit_learning_curve(
+            resource,
+            metric,
+            {
+                size: CurvePoint(len(runs[v.name].seeds), runs[v.name].means[metric])
+                for size, v in points.items()
+            },
+        )
+        for resource, points in locate_points(variants, plan, photo_count).items()
+        if len(points) >= _MIN_POINTS
+        for metric in METRICS
+    ]

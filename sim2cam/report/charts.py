@@ -140,27 +140,39 @@ def build_interval_chart(
 
 @matplotlib.rc_context(STYLE)
 def build_curve_chart(
-    title: str, points: Mapping[int, Estimate], references: Mapping[str, float], *, x_label: str
+    title: str,
+    points: Mapping[int, Estimate],
+    references: Mapping[str, float],
+    *,
+    x_label: str,
+    trend: NDArray[np.float64] | None = None,
 ) -> Chart:
     """Build a curve with intervals over a logarithmic x axis, and horizontal reference lines.
 
     Args:
         points: Values by positive count in ascending order; at least one.
         references: Values of reference lines by label; those far off the scale are listed only.
+        trend: Fitted curve (n, 2), ascending, that takes the place of lines between the points.
     """
     canvas = Canvas(_PLOT_HEIGHT)
     axes = canvas.axes
     canvas.set_labels(x_label, title)
     values = [v for p in points.values() for v in (p.value, *p.ci95) if math.isfinite(v)]
+    if trend is not None:
+        values += trend[:, 1].tolist()
     low, high = min(values, default=0.0), max(values, default=1.0)
     on_scale = {n: v for n, v in references.items() if 2 * low - high <= v <= 2 * high - low}
     _set_limits(axes, "y", min([low, *on_scale.values()]), max([high, *on_scale.values()]))
-    axes.set(xscale="log", xlim=(min(points) / 1.1, max(points) * 1.1))
+    last = max(points) if trend is None else trend[-1, 0]
+    axes.set(xscale="log", xlim=(min(points) / 1.1, last * 1.1))
     axes.set_xticks(list(points), [f"{count}" for count in points])
     axes.set_xticks([], minor=True)
     counts = [count for count, p in points.items() if math.isfinite(p.value)]
     estimates = [points[count] for count in counts]
-    axes.plot(counts, [p.value for p in estimates], "o-", color=COLOURS[0], clip_on=False)
+    line = "o-" if trend is None else "o"
+    axes.plot(counts, [p.value for p in estimates], line, color=COLOURS[0], clip_on=False)
+    if trend is not None:
+        axes.plot(*trend.T, color=COLOURS[0])
     axes.vlines(counts, *np.array([p.ci95 for p in estimates]).reshape(-1, 2).T, color=COLOURS[0])
     legend = []
     for index, (label, value) in enumerate(references.items()):

@@ -114,6 +114,36 @@ def test_optional_keys_of_the_command(read, show):
     assert re.search(r"more − randomized\s+AP50\s+unknown .* identical on every resample", text)
 
 
+def learning_curve(fit, summary):
+    points = [
+        {"size": n, "seeds": 3, **scored(1 - 4 * n**-0.6 - 0.1)} for n in (100, 200, 400, 800)
+    ]
+    return {
+        "resource": "renders",
+        "metric": "ap50",
+        "points": points,
+        "fit": fit,
+        "summary": summary,
+    }
+
+
+def test_learning_curves_show_fit_limit_and_sentence(show):
+    fit = {"law": {"a": 4, "b": 0.6, "c": 0.1}, "determines_floor": True}
+    curves = [learning_curve(fit, "Twice the renders: AP50 +0.025.")]
+    page = show(CONTENT | {"learning_curves": curves})
+    assert "Twice the renders: AP50 +0.025." in page.text
+    assert "AP50 over renders" in page.text
+    assert re.search(r"limit, 1 − c\s+0\.900", page.text)
+    assert "100: 0.648 (0.598 to 0.698)" in page.text
+    open_page = show(
+        CONTENT | {"learning_curves": [learning_curve(fit | {"determines_floor": False}, "x")]}
+    )
+    assert "limit" not in open_page.text
+    unfitted = show(CONTENT | {"learning_curves": [learning_curve(None, "AP50 is not predicted.")]})
+    assert "AP50 is not predicted." in unfitted.text
+    assert "Learning curves" not in show(CONTENT).text
+
+
 def test_a_constant_difference_is_significant(show):
     always = pair("more", "randomized", 1.0, 0.01) | {"min_detectable_effect": None}
     text = show(CONTENT | {"comparisons": [always]}).text
