@@ -29,6 +29,10 @@ CLUTTER_PREFIX = "clutter/"
 """Prefix of the names of clutter assets."""
 
 
+_IMAGE_FACTOR = "picture"
+"""Factor of a group that chooses images of a folder."""
+
+
 @dataclass(frozen=True)
 class ClutterFolder:
     """Unlabelled objects from files, which occlude others: the ``[assets.clutter]`` table of a recipe.
@@ -252,20 +256,22 @@ def expand_image_patterns(group: Any, names: Sequence[str], path: Path, group_na
     Raises:
         RecipeError: if no image matches a pattern.
     """
-    picture = group.get("picture") if isinstance(group, dict) else None
-    options = picture.get("options") if isinstance(picture, dict) else None
-    if not isinstance(options, list) or picture is None:
+    factor = group.get(_IMAGE_FACTOR) if isinstance(group, dict) else None
+    options = factor.get("options") if isinstance(factor, dict) else None
+    if not isinstance(options, list) or factor is None:
         return group
     patterns = [o for o in options if isinstance(o, str) and o not in names and set(o) & set("*?[")]
     if not patterns:
         return group
-    weights = picture.get("weights") or [1.0] * len(options)
+    weights = factor.get("weights") or [1.0] * len(options)
     expanded: list[tuple[Any, float]] = []
     for option, weight in zip(options, weights, strict=False):
         matches = fnmatch.filter(names, option) if option in patterns else [option]
         if not matches:
             hint = suggest_name(option, names)
-            raise RecipeError(path, f"'domain.{group_name}.picture': no image '{option}'. {hint}")
+            raise RecipeError(
+                path, f"'domain.{group_name}.{_IMAGE_FACTOR}': no image '{option}'. {hint}"
+            )
         expanded += [(match, weight / len(matches)) for match in matches]
     choice = {"options": [o for o, _ in expanded], "weights": [w for _, w in expanded]}
-    return group | {"picture": picture | choice}
+    return group | {_IMAGE_FACTOR: factor | choice}

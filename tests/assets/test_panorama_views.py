@@ -7,7 +7,7 @@ import pytest
 
 from sim2cam.assets.environment_map import compute_texel_directions
 from sim2cam.assets.panorama_views import (
-    MAGNIFICATION_RANGE,
+    ENLARGEMENT_RANGE,
     PanoramaView,
     project_view,
     sample_view,
@@ -62,7 +62,7 @@ def test_sampled_views_do_not_magnify_beyond_the_limit(rows):
     views = [sample_view(rows, rng) for _ in range(200)]
     for view in views:
         magnification = view.focal_px / (rows / math.pi)
-        assert MAGNIFICATION_RANGE[0] - 1e-9 <= magnification <= MAGNIFICATION_RANGE[1] + 1e-9
+        assert ENLARGEMENT_RANGE[0] - 1e-9 <= magnification <= ENLARGEMENT_RANGE[1] + 1e-9
         assert view.height == max(round(0.75 * view.width), 1)
     assert len({round(view.azimuth_rad) for view in views}) > 5
     below = np.mean([view.elevation_rad < 0 for view in views])
