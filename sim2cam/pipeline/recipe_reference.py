@@ -169,14 +169,13 @@ def find_entries(path: str) -> tuple[TableReference, ...]:
     dotted = path.replace("/", ".").strip(".")
     tables = {table.path: table for table in (*list_tables(), *list_distributions())}
     names = (dotted, f"domain.{dotted}")
-    for name in names:
-        found = [
-            table
-            for place, table in tables.items()
-            if place == name or place.startswith(f"{name}.")
-        ]
-        if found:
-            return tuple(found)
+    found = [
+        table
+        for place, table in tables.items()
+        if any(place == name or place.startswith(f"{name}.") for name in names)
+    ]
+    if found:
+        return tuple(found)
     for name in names:
         place, _, key = name.rpartition(".")
         keys = (

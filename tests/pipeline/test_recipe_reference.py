@@ -58,6 +58,10 @@ def test_a_table_includes_its_subtables():
     ]  # fmt: skip
 
 
+def test_a_name_of_two_tables_gives_both():
+    assert [table.path for table in find_entries("sensor")] == ["domain.sensor", "sensor"]
+
+
 def test_an_unknown_path_suggests_a_close_one():
     with pytest.raises(UsageError, match=r"Did you mean domain\.light\.warmth"):
         find_entries("light/warmht")
