@@ -13,7 +13,7 @@ import numpy as np
 
 from sim2cam.assets.environment_map import Float32Array, Floats, sample_directions
 
-MAGNIFICATION_RANGE = (1.0, 2.0)
+UPSCALING_RANGE = (1.0, 2.0)
 """Pixels of a view per pixel of the map in the view's centre; more would be blurred, fewer would alias."""
 
 _FIELD_OF_VIEW_RANGE_RAD = (math.radians(70), math.radians(110))
@@ -68,9 +68,9 @@ class PanoramaView:
 def sample_view(rows: int, rng: np.random.Generator) -> PanoramaView:
     """Sample a view of a map with a number of rows, mostly of what lies below the horizon."""
     field_of_view_rad = float(rng.uniform(*_FIELD_OF_VIEW_RANGE_RAD))
-    unmagnified_width = 2 * rows / math.pi * math.tan(field_of_view_rad / 2)
-    step = _WIDTH_STEP_PX if unmagnified_width >= _WIDTH_STEP_PX else 1
-    first, last = (factor * unmagnified_width / step for factor in MAGNIFICATION_RANGE)
+    native_width = 2 * rows / math.pi * math.tan(field_of_view_rad / 2)
+    step = _WIDTH_STEP_PX if native_width >= _WIDTH_STEP_PX else 1
+    first, last = (factor * native_width / step for factor in UPSCALING_RANGE)
     width = step * int(rng.integers(math.ceil(first), math.floor(last), endpoint=True))
     return PanoramaView(
         float(rng.uniform(0, 2 * math.pi)),

@@ -252,20 +252,21 @@ def expand_image_patterns(group: Any, names: Sequence[str], path: Path, group_na
     Raises:
         RecipeError: if no image matches a pattern.
     """
-    picture = group.get("picture") if isinstance(group, dict) else None
-    options = picture.get("options") if isinstance(picture, dict) else None
-    if not isinstance(options, list) or picture is None:
+    distribution = group.get("picture") if isinstance(group, dict) else None
+    options = distribution.get("options") if isinstance(distribution, dict) else None
+    if not isinstance(options, list) or distribution is None:
         return group
     patterns = [o for o in options if isinstance(o, str) and o not in names and set(o) & set("*?[")]
-    if not patterns:
-        return group
-    weights = picture.get("weights") or [1.0] * len(options)
+    weights = distribution.get("weights") or [1.0] * len(options)
+    is_valid = isinstance(weights, list) and len(weights) == len(options)
+    if not patterns or not is_valid or not all(isinstance(w, int | float) for w in weights):
+        return group  # the validation reports wrong weights
     expanded: list[tuple[Any, float]] = []
-    for option, weight in zip(options, weights, strict=False):
+    for option, weight in zip(options, weights, strict=True):
         matches = fnmatch.filter(names, option) if option in patterns else [option]
         if not matches:
             hint = suggest_name(option, names)
             raise RecipeError(path, f"'domain.{group_name}.picture': no image '{option}'. {hint}")
         expanded += [(match, weight / len(matches)) for match in matches]
     choice = {"options": [o for o, _ in expanded], "weights": [w for _, w in expanded]}
-    return group | {"picture": picture | choice}
+    return group | {"picture": distribution | choice}
