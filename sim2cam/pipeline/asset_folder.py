@@ -266,7 +266,7 @@ def expand_image_patterns(group: Any, names: Sequence[str], path: Path, group_na
         matches = fnmatch.filter(names, option) if option in patterns else [option]
         if not matches:
             hint = suggest_name(option, names)
-            raise RecipeError(path, f"'domain.{group_name}.picture': no image '{option}'. {hint}")
+            raise RecipeError(path, f"'domain.{group_name}': no image '{option}'. {hint}")
         expanded += [(match, weight / len(matches)) for match in matches]
     choice = {"options": [o for o, _ in expanded], "weights": [w for _, w in expanded]}
     return group | {"picture": distribution | choice}
