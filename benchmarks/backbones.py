@@ -74,20 +74,20 @@ class Family:
         count: number of renders.
         real: name of the real dataset with the test split.
         test: its labels, relative to the dataset; empty for the whole dataset.
-        batch: crops per step.
+        changes: settings of the training that differ from the recipe.
     """
 
     recipe: str
     count: int
     real: str
     test: str
-    batch: int
+    changes: Mapping[str, Any]
 
 
 FAMILIES = {
-    "dice": Family("dice", 1600, "dice", "test.json", 8),
-    "robocup": Family("robocup", 1600, "robocup", "test.json", 8),
-    "lmo": Family("lmo", 1600, "lmo", "", 8),
+    "dice": Family("dice", 1600, "dice", "test.json", {}),
+    "robocup": Family("robocup", 1600, "robocup", "test.json", {}),
+    "lmo": Family("lmo", 1600, "lmo", "", {"poses": False, "roi_classifier": False, "batch": 16}),
 }
 SEEDS = (0, 1, 2)
 
@@ -141,12 +141,13 @@ def main(arguments: Arguments) -> None:
 
 def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainConfig:
     """Return the settings of a training."""
-    config = replace(load_recipe(family.recipe).train, seed=seed, steps=steps)
+    config = load_recipe(family.recipe).train
+    config = replace(config, **family.changes, seed=seed, steps=steps)
     if variant == NANO:
         return replace(config, architecture="nano", pretrained="", backbone=None)
     tuning = TUNINGS[variant]
     return replace(
-        config, architecture="lite0", batch=family.batch, bfloat16=False, backbone=tuning,
+        config, architecture="lite0", bfloat16=False, backbone=tuning,
         pretrained="" if tuning is None else "auto",
     )  # fmt: skip
 

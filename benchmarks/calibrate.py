@@ -95,7 +95,7 @@ def main(arguments: Arguments) -> None:
     for name, row in summarize(results_by_camera).items():
         error = row["median_error"]
         print(
-            f"{name:32} {row['told']:4} estimates  error {'—' if error is None else f'{error:.4g}'}  "
+            f"{name:32} {row['estimates']:4} estimates  error {'—' if error is None else f'{error:.4g}'}  "
             f"in interval {row['covered']['value']:.2f}"
         )
 
@@ -330,7 +330,7 @@ def summarize(cameras: dict[str, Any]) -> dict[str, Any]:
         errors = [abs(entry["value"] - entry["truth"]) for entry in intervals]
         widths = [entry["ci95"][1] - entry["ci95"][0] for entry in intervals]
         results[name] = {
-            "told": len(entries),
+            "estimates": len(entries),
             "median_error": float(np.median(errors)) if errors else None,
             "median_width": float(np.median(widths)) if widths else None,
             "covered": estimate_proportion(sum(inside), len(inside)).to_json(),

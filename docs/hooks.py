@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from nbconvert import MarkdownExporter
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
@@ -26,6 +28,19 @@ TUTORIALS = "tutorials"
 TITLES = {"lmo": "LM-O", "lmo-ground-truth": "LM-O ground truth"}
 """Titles in the navigation of pages whose file name is not one."""
 
+GENERATED_PAGES = {
+    "sim2cam/cli.py": "reference/cli.md",
+    "sim2cam/pipeline/recipe.py": "reference/recipe.md",
+    "randomize/factors.py": "reference/factors.md",
+    "sim2cam/__init__.py": "reference/python.md",
+    "sim2cam/commands/__init__.py": "reference/commands.md",
+    "sim2cam/data/channels.py": "reference/channels.md",
+    "sim2cam/errors.py": "reference/errors.md",
+    "docs/gallery": "gallery/index.md",
+} | {f"notebooks/{n.name}": f"{TUTORIALS}/{n.stem}.md" for n in NOTEBOOKS.glob("*.ipynb")}
+"""Generated pages by the source that the repository holds. Links lead to the source, so that they work on GitHub."""
+
+_LINK = re.compile(r"\]\(([^():#\s]+)(#[^)\s]*)?\)")
 _LOADED = re.compile(
     r"<(?:script|img|iframe|source|video)\b[^>]*?\bsrc=[\"']?(https?:)?//"
     r"|<link\b(?![^>]*\brel=[\"']?(?:canonical|alternate))[^>]*?\bhref=[\"']?(https?:)?//",
@@ -54,6 +69,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Lead links to the source of a generated page to the page."""
+    folder = (DOCS / page.file.src_uri).parent
+
+    def replace_target(link: re.Match[str]) -> str:
+        source = os.path.relpath((folder / link[1]).resolve(), ROOT)
+        if source not in GENERATED_PAGES:
+            return link[0]
+        target = os.path.relpath(DOCS / GENERATED_PAGES[source], folder)
+        return f"]({target}{link[2] or ''})"
+
+    return _LINK.sub(replace_target, markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:

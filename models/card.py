@@ -167,6 +167,12 @@ class DetectorCard:
         return compute_trained_input_scale(self.config.get("scale_range", (1.0, 1.0)))
 
     @property
+    def recipe(self) -> str:
+        """Name of the recipe of most training renders; empty if unknown."""
+        renders = [record for record in self.data if record.recipe]
+        return max(renders, key=lambda record: record.weight).recipe if renders else ""
+
+    @property
     def is_amodal(self) -> bool:
         """Whether boxes include hidden parts of objects."""
         return bool(self.config.get("amodal", TrainConfig.amodal))

@@ -16,12 +16,13 @@ from sim2cam.randomize.bodies import compute_position
 from sim2cam.randomize.distributions import LogUniform, Normal, Uniform
 from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.sampling import FactorValues
-from sim2cam.scene.camera import Camera, Shutter
+from sim2cam.scene.camera import Camera, CameraModel, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, AnyDepthCamera
 from sim2cam.scene.lens_effects import (
     Defocus,
     Dirt,
     Droplets,
+    Falloff,
     FieldBlur,
     Glare,
     LateralColor,
@@ -84,6 +85,7 @@ def make_camera(
         depth_camera=_make_depth_camera(factors, view),
         baseline_m=_get_baseline_m(factors, view),
         glass=_make_glass(factors, view, distance),
+        model=_make_part(factors, f"camera_model/{view}", CameraModel),
     )
 
 
@@ -131,6 +133,7 @@ def _make_glass(factors: FactorValues, view: int, distance_m: float) -> LensEffe
         glare=_make_part(factors, f"glare/{view}", Glare),
         dirt=_make_part(factors, f"dirt/{view}", Dirt),
         droplets=_make_part(factors, f"droplets/{view}", Droplets),
+        falloff=_make_part(factors, f"falloff/{view}", Falloff),
     )
     return None if effects == LensEffects() else effects
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from sim2cam.objects.kind import Coordinate, TumblingFactors
-from sim2cam.scene.camera import Shutter
+from sim2cam.scene.camera import CameraModel, Shutter
 from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, StructuredLight
-from sim2cam.scene.lens_effects import Dirt, Droplets, FieldBlur, Glare, LateralColor
+from sim2cam.scene.lens_effects import Dirt, Droplets, Falloff, FieldBlur, Glare, LateralColor
 from sim2cam.scene.material import TextureFamily
 from sim2cam.scene.package_label import PackageLabelFactors
 from sim2cam.scene.parameters import (
@@ -677,6 +677,8 @@ GROUP_TYPES: Mapping[str, type] = {
     "glare": Glare,
     "dirt": Dirt,
     "droplets": Droplets,
+    "falloff": Falloff,
+    "camera_model": CameraModel,
 }
 """Class that declares the factors of each group; those of ``exposure`` are a part of ``Sensor``, and those of
 ``depth_camera`` are of several classes."""
@@ -698,7 +700,8 @@ SINGLETON_GROUPS = ("layout", "table", "mat", "wall", "light", "sky", "window", 
 PER_VIEW_GROUPS = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
     "mosaic", "processing", "automatics",
-    "defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets",
+    "defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets", "falloff",
+    "camera_model",
 )  # fmt: skip
 """Groups sampled once per camera."""
 REPEATED_GROUPS: Mapping[str, tuple[str, ...]] = {

@@ -19,6 +19,7 @@ from sim2cam.adapt.calibration.bundle_adjustment import (
     fit_bundle,
     make_lens,
 )
+from sim2cam.adapt.calibration.corner_residuals import pack_residuals, unpack_residuals
 from sim2cam.data.parsing import STRICT_CONFIG
 from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational, ThinPrism
@@ -55,6 +56,8 @@ class FittedLens:
         corner_coverage: distance of the farthest board corner from the image centre, over that of
             the image corner.
         partial_view_models: evaluated models that do not cover the whole image.
+        corner_residuals: sample of the residuals of the fitted corners, as of ``pack_residuals``;
+            empty in older files.
     """
 
     __pydantic_config__ = STRICT_CONFIG
@@ -68,6 +71,7 @@ class FittedLens:
     outliers: Mapping[str, float]
     corner_coverage: float
     partial_view_models: tuple[str, ...] = ()
+    corner_residuals: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in _LENS_TYPES:
@@ -92,6 +96,7 @@ class FittedLens:
             np.linalg.eigvalsh(correlation).min() < -_CORRELATION_TOLERANCE
         ):
             raise ValueError("lens covariance must be symmetric and positive semidefinite")
+        unpack_residuals(self.corner_residuals)
         self.to_lens()
 
     def to_lens(self) -> FittableLens:
@@ -160,6 +165,7 @@ def fit_lens(
         outliers,
         _compute_corner_coverage(good, image_size),
         tuple(name for name in bundles if name not in errors),
+        pack_residuals([detection.corners_px for detection in good], best.residuals),
     )
 
 

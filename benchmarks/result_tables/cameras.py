@@ -31,7 +31,7 @@ def tabulate_calibration(results: Results) -> str:
         (
             (
                 f"`{name}`",
-                f"{row['told']} of {count}",
+                f"{row['estimates']} of {count}",
                 format_number(row["median_error"]),
                 format_number(row["median_width"]),
                 format_score(row["covered"]),
@@ -39,6 +39,39 @@ def tabulate_calibration(results: Results) -> str:
             for name, row in summary.items()
         ),
     )  # fmt: skip
+
+
+def tabulate_database_noise(results: Results) -> str:
+    """Return the noise of real sensors by sensitivity, and that of a recipe."""
+    sensors = (results or {}).get("sensors", [])
+    rows: list[Sequence[object]] = [
+        (f"ISO {row['iso']}", row["profiles"], *_format_noise(row)) for row in sensors
+    ]
+    if results:
+        recipe = results["recipe"]
+        rows.append((f"recipe `{recipe['name']}`", "", *_format_noise(recipe)))
+    return format_table(
+        ("sensors", "profiles", "noise at 0.05, %", "noise at 0.4, %", "electrons at saturation", "read noise, electrons"),
+        rows,
+    )  # fmt: skip
+
+
+def tabulate_database_gaps(results: Results) -> str:
+    """Return the AUC of ISP features between photos and renders."""
+    cameras = (results or {}).get("isp", {}).get("cameras", [])
+    stages = cameras[0]["stages"] if cameras else ()
+    rows = ((row["name"], *map(format_score, row["stages"].values())) for row in cameras)
+    return format_table(("cameras of the renders", *stages), rows)
+
+
+def _format_noise(row: dict[str, Any]) -> tuple[str, ...]:
+    noise = ([100 * value for value in row[f"noise at {level}"]] for level in (0.05, 0.4))
+    columns = (
+        *((values, ".2f") for values in noise), (row["full_well_e"], ",.0f"), (row["read_noise_e"], ".1f"),
+    )  # fmt: skip
+    return tuple(
+        f"{median:{form}} ({low:{form}}–{high:{form}})" for (low, median, high), form in columns
+    )
 
 
 def tabulate_false_alarms(results: Results) -> str:

@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from sim2cam.data.sample import Dataset
 from sim2cam.models.augment.dead_leaves import render_dead_leaves
 from sim2cam.models.augment.overlay import composite, occlude
-from sim2cam.models.training.images import AnnotatedImage, ImageCache, get_complete_instance_map
+from sim2cam.models.training.images import (
+    AnnotatedImage,
+    ImageCache,
+    get_complete_instance_map,
+    remove_objects,
+)
 
 BACKGROUND_PROBABILITY, OCCLUDER_PROBABILITY = 0.5, 0.5
 """Share of images with another background, and with occluders."""
@@ -44,6 +49,7 @@ class BackgroundAugmentation:
         amodal: whether boxes include hidden parts, so that occluders do not change them.
         dead_leaves: use dead-leaves backgrounds, half of the time if there are also background images.
         target_images: unlabelled images of the target, which may show objects; None without.
+        negative_share: share of crops that show a background without objects.
         shares: number of images and relative share of each source among ``images``, in order; empty for equally
             frequent images.
     """
@@ -56,6 +62,7 @@ class BackgroundAugmentation:
         amodal: bool,
         dead_leaves: bool = False,
         target_images: Dataset | None = None,
+        negative_share: float = 0.0,
         shares: Sequence[tuple[int, float]] = (),
     ) -> None:
         self._samples = [() if d is None else d.samples for d in (images, target_images)]
@@ -64,6 +71,7 @@ class BackgroundAugmentation:
         has_images = bool(self._samples[0])
         self._dead_leaves_probability = (0.5 if has_images else 1.0) if dead_leaves else 0.0
         self._has_background_images = has_images or dead_leaves
+        self._negative_share = negative_share if self._has_background_images else 0.0
         self._target_probability = (
             (TARGET_PROBABILITY if self._has_background_images else 1.0) if target_images else 0.0
         )
@@ -94,6 +102,18 @@ class BackgroundAugmentation:
             rgb = composite(image.rgb, self._make_background(image.rgb.shape[:2], rng), occluders)
             image = occlude(replace(image, rgb=rgb), instance_map, occluders, amodal=self._amodal)
         return image
+
+    def sample_negative(self, image: AnnotatedImage, rng: np.random.Generator) -> AnnotatedImage:
+        """Return an image of the same size without objects with ``negative_share``, else the image.
+
+        Target images may show objects: without other backgrounds the image is returned.
+
+        Raises:
+            InputError: if a background image cannot be read.
+        """
+        if not self._negative_share or rng.random() >= self._negative_share:
+            return image
+        return remove_objects(image, self._make_background(image.rgb.shape[:2], rng))
 
     def _replace_background(
         self, image: AnnotatedImage, is_background: NDArray[np.bool_], rng: np.random.Generator

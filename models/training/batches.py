@@ -156,7 +156,7 @@ class BatchMaker:
                 group = slot // CROPS_PER_COMPOSITE
                 group_rng = derive_rng(self._seed, "composed", scene_index=step, attempt=group)
                 image = composite = self._sample_image(step, group_rng)
-            crops.append(self._make_crop(image, rng))
+            crops.append(self._make_crop(self._sample_negative(image, rng), rng))
             roi_crops += [self._make_roi_crop(image, rng) for _ in range(self._n_roi_crops)]
         rgb, targets, plain_crops = zip(*crops, strict=True)
         stacked_roi_crops = _concatenate_roi_crops(roi_crops) if roi_crops else None
@@ -186,6 +186,11 @@ class BatchMaker:
         if self._background_augmentation is not None:
             image = self._background_augmentation.apply(image, rng)
         return image
+
+    def _sample_negative(self, image: AnnotatedImage, rng: np.random.Generator) -> AnnotatedImage:
+        if self._background_augmentation is None:
+            return image
+        return self._background_augmentation.sample_negative(image, rng)
 
     def _sample_image_index(self, dataset_index: int, rng: np.random.Generator) -> int:
         probabilities = self._image_probabilities[dataset_index]
@@ -321,6 +326,7 @@ def build_batch_maker(
             share,
             amodal=tasks.amodal,
             dead_leaves=config.dead_leaves,
+            negative_share=config.negative_share,
             target_images=target_images if config.target_backgrounds else None,
             shares=background_shares,
         )

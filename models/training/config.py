@@ -172,7 +172,7 @@ OMITTED_WHEN_UNSET = (
     "keypoints", "masks", "min_category_visible", "roi_classifier", "bfloat16", "residual", "fine_tuning",
     "adapt", "patience",
     "initial_weights", "target_images", "background_images", "evaluations", "balance", "pretrained",
-    "backbone", "strong_colour",
+    "backbone", "strong_colour", "negative_share",
     "copy_paste", "instance_colour_jitter", "dead_leaves", "target_backgrounds",
 )  # fmt: skip
 """Settings that are left out of cards, checkpoints and results if not used; older files lack them."""
@@ -222,6 +222,8 @@ class TrainConfig:
         target_backgrounds: put the unlabelled images of the target (``--captures``) behind objects. They may show
             objects too, so what they show beside the labelled objects is neither positive nor negative. Needs
             instance masks.
+        negative_share: share of crops that show a background image without objects; without background images it
+            has no effect.
         amodal: predict boxes of whole objects including hidden parts, where labels have them; disables free
             rotation of crops.
         poses: learn poses; all objects of a category must be identical.
@@ -263,6 +265,7 @@ class TrainConfig:
     copy_paste: bool = False
     instance_colour_jitter: bool = False
     dead_leaves: bool = False
+    negative_share: Annotated[float, Between(0, 1)] = 0.0
     target_backgrounds: bool = False
     amodal: bool = False
     poses: bool = False

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sim2cam import images
 from sim2cam.data.keypoints import find_flip_indices, get_keypoint_names
 from sim2cam.data.photo_sources import find_photo_sources
-from sim2cam.data.reader import read_licences
+from sim2cam.data.reader import read_licences, read_recipe_name
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.training.config import TrainConfig
@@ -39,6 +39,7 @@ class DatasetRecord:
         weight: final share of the crops, 0 to 1.
         digest: SHA-256 over all images and labels.
         licences: known licences of the photographs, or of the assets in its scenes.
+        recipe: name of the recipe of its renders; empty if unknown.
     """
 
     name: str
@@ -47,6 +48,7 @@ class DatasetRecord:
     weight: float
     digest: str
     licences: tuple[str, ...] = ()
+    recipe: str = ""
 
 
 def check_datasets(datasets: WeightedDatasets, config: TrainConfig) -> tuple[str, ...]:
@@ -167,6 +169,7 @@ def make_dataset_records(datasets: WeightedDatasets) -> tuple[DatasetRecord, ...
             weight=round(weight / total, 6),
             digest=compute_dataset_digest(dataset),
             licences=_collect_licences(dataset),
+            recipe=read_recipe_name(dataset.list_sources()[0].root),
         )
         for dataset, weight in datasets
     )

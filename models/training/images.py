@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import cv2
@@ -132,6 +132,34 @@ class AnnotatedImage:
                 rows, columns = window
                 box[:] = columns.start, rows.start, columns.stop, rows.stop
         return boxes
+
+
+def remove_objects(image: AnnotatedImage, rgb: NDArray[np.uint8]) -> AnnotatedImage:
+    """Return an image with other pixels and without objects, with the same kinds of annotations.
+
+    Args:
+        rgb: pixels (h, w, 3) of the size of the image.
+    """
+    keypoints = image.keypoints
+    return replace(
+        image,
+        rgb=rgb,
+        outlines=(),
+        categories=image.categories[:0],
+        ignored=image.ignored[:0],
+        visible_fractions=image.visible_fractions[:0],
+        inside_fractions=image.inside_fractions[:0],
+        keypoints=None
+        if keypoints is None
+        else Keypoints(
+            keypoints.points_xy[:0], keypoints.visibility[:0], keypoints.flip_indices[:0]
+        ),
+        instance_map=None if image.instance_map is None else np.zeros_like(image.instance_map),
+        object_coordinates=None
+        if image.object_coordinates is None
+        else np.full_like(image.object_coordinates, np.nan),
+        is_fully_labelled=True,
+    )
 
 
 def get_complete_instance_map(image: AnnotatedImage) -> NDArray[np.uint16] | None:

@@ -122,7 +122,7 @@ class TrainingSetup:
         }
         records = [asdict(record) for record in self.records]
         for record in records:
-            del record["licences"]
+            del record["licences"], record["recipe"]
         data = {f"dataset {number}": record for number, record in enumerate(records, 1)}
         initial = None if self.initial_weights is None else self.initial_weights.record
         auxiliary = {

@@ -1,4 +1,4 @@
-"""Haze, and lens effects other than distortion: defocus, droplets, dirt, lateral colour, blur, glare.
+"""Haze, and lens effects other than distortion: defocus, droplets, dirt, lateral colour, blur, glare, falloff.
 
 Each function maps linear light (h, w, 3) to linear light.
 """
@@ -16,7 +16,7 @@ from sim2cam.geometry.lens import Lens
 from sim2cam.render.optics.defocus import apply_defocus, compute_blur_radius
 from sim2cam.render.optics.views import compute_pixel_rays
 from sim2cam.scene.camera import Camera
-from sim2cam.scene.lens_effects import Dirt, Droplets, FieldBlur, Glare, LateralColor
+from sim2cam.scene.lens_effects import Dirt, Droplets, Falloff, FieldBlur, Glare, LateralColor
 from sim2cam.scene.light import Haze
 from sim2cam.seeds import derive_rng
 
@@ -101,6 +101,8 @@ def apply_lens_effects(radiance: Floats, camera: Camera, depth_m: Floats) -> Flo
         light = apply_field_blur(light, effects.field_blur)
     if effects.glare:
         light = apply_glare(light, effects.glare, _get_principal_point(camera.lens))
+    if effects.falloff:
+        light = apply_falloff(light, effects.falloff)
     return light
 
 
@@ -120,6 +122,17 @@ def apply_lateral_color(
             )
             shifted[..., channel] = np.maximum(plane, 0)
     return shifted
+
+
+def apply_falloff(light: Floats, falloff: Falloff) -> Floats:
+    """Darken the light (h, w, 3) towards the corners."""
+    height, width = light.shape[:2]
+    y, x = np.ogrid[: float(height), : float(width)]
+    half_width, half_height = (width - 1) / 2, (height - 1) / 2
+    r2 = (x - half_width) ** 2 + (y - half_height) ** 2
+    r2 /= half_width**2 + half_height**2 or 1.0  # one pixel
+    gain = 1 + r2 * (falloff.k1 + r2 * (falloff.k2 + r2 * falloff.k3))
+    return np.asarray(light * np.maximum(gain, 0)[..., None], dtype=np.float32)
 
 
 def apply_field_blur(light: Floats, blur: FieldBlur) -> Floats:

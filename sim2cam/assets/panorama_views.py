@@ -13,7 +13,7 @@ import numpy as np
 
 from sim2cam.assets.environment_map import Float32Array, Floats, sample_directions
 
-UPSCALING_RANGE = (1.0, 2.0)
+ENLARGEMENT_RANGE = (1.0, 2.0)
 """Pixels of a view per pixel of the map in the view's centre; more would be blurred, fewer would alias."""
 
 _FIELD_OF_VIEW_RANGE_RAD = (math.radians(70), math.radians(110))
@@ -70,7 +70,7 @@ def sample_view(rows: int, rng: np.random.Generator) -> PanoramaView:
     field_of_view_rad = float(rng.uniform(*_FIELD_OF_VIEW_RANGE_RAD))
     native_width = 2 * rows / math.pi * math.tan(field_of_view_rad / 2)
     step = _WIDTH_STEP_PX if native_width >= _WIDTH_STEP_PX else 1
-    first, last = (factor * native_width / step for factor in UPSCALING_RANGE)
+    first, last = (factor * native_width / step for factor in ENLARGEMENT_RANGE)
     width = step * int(rng.integers(math.ceil(first), math.floor(last), endpoint=True))
     return PanoramaView(
         float(rng.uniform(0, 2 * math.pi)),

@@ -22,7 +22,7 @@ from sim2cam.commands.options import (
     check_numbers,
     parse_category_map,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.errors import UsageError
 from sim2cam.files import lock_folder
 
@@ -33,23 +33,24 @@ if TYPE_CHECKING:
     from sim2cam.pipeline.recipe import Recipe
 
 _UNLIMITED_MINUTES = 1e9
+_EXAMPLE_COUNT = 3
 
 
 @dataclass(frozen=True)
 class Ablate:
     """Train a detector per pipeline variant and compare them.
 
-    Scores are on the same real images. Reports also how many labelled photos the renders are equivalent to.
+    Scores are on the same real images. Reports also how many labelled photos the renders are equivalent to, and whether more renders, steps or photos help.
     """
 
     recipe: Annotated[str, Argument("RECIPE")]
     """Name of a shipped recipe (dice) or .toml file. A recipe NAME-fixed next to it, if any, is the variant without randomization."""
     captures: Path
-    """Real images: a folder with test.json, style.json and optionally dev.json and train.json, or one COCO file, split in half into train and test (by session with --sessions)."""
+    """Real images: a folder with test.json, style.json and optionally dev.json and train.json; or one COCO file or a folder with it, split in half into train and test (by session with --sessions)."""
     out: Path
     """Output folder."""
     variants: Annotated[str, Option("NAMES")] = "core"
-    """Comma-separated groups or variants. Groups: core, transfers, translators, features (feature adaptation to the style photos), curve (5 to 200 labelled photos), mixed (labelled photos and renders), fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled around the estimated one), translated, pseudo-labelled, real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
+    """Comma-separated groups or variants. Groups: core, transfers, translators, features (feature adaptation to the style photos), curve (5 to 200 labelled photos), renders and steps (a half to a sixteenth of them), mixed (labelled photos and renders), fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled around the estimated one), translated, pseudo-labelled, real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
     seeds: int = 3
     """Number of training seeds per variant."""
     steps: int | None = None
@@ -78,7 +79,11 @@ class Ablate:
 
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.ablation import CHOICE_FILE, PAGE_FILE, RESULT_FILE, open_ablation
-        from sim2cam.experiments.ablation_scores import collect_notes, summarize_ablation
+        from sim2cam.experiments.ablation_scores import (
+            collect_notes,
+            read_best_and_worst,
+            summarize_ablation,
+        )
         from sim2cam.experiments.best_transfer import read_transfer_choice
         from sim2cam.experiments.variants import (
             find_fixed_recipe,
@@ -90,18 +95,26 @@ class Ablate:
         from sim2cam.models.network.torchvision_models import check_operators
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.report.ablation import read_ablation, write_ablation_page
+        from sim2cam.report.examples import select_differing_examples
 
         find_device(self.device)  # fail before any output is written
         recipe = load_recipe(self.recipe)
         check_operators(recipe.train.architecture)
         captures = self._load_real_images(recipe)
         fixed = find_fixed_recipe(self.recipe, recipe)
-        options = list_variants(captures, fixed)
+        steps = recipe.train.steps if self.steps is None else self.steps
+        options = list_variants(captures, fixed, image_count=self.count, steps=steps)
         selected = select_variants([word for word in self.variants.split(",") if word], options)
-        plan = self._build_plan(recipe, fixed, options)
+        plan = self._build_plan(recipe, fixed, options, steps)
         console = self.output.make_console()
         notes = collect_notes(
-            captures, variant_count=sum(r.key in selected and not r.skip_reason for r in options)
+            captures,
+            variant_count=sum(
+                option.key in selected
+                and not option.skip_reason
+                and not option.variant.is_curve_point
+                for option in options
+            ),
         )
         for note in notes:
             console.info(note)
@@ -128,11 +141,22 @@ class Ablate:
                 plan, missing, captures, self.out, notes, workers=self.workers
             )
             write_json(self.out / RESULT_FILE, facts)
-            title = f"Ablation study: {recipe.name}"
+            best, worst = read_best_and_worst(plan, facts, captures.test, self.out)
+            examples = None
+            if best != worst:
+                examples = select_differing_examples(
+                    captures.test,
+                    (best.name, worst.name),
+                    (best.detections, worst.detections),
+                    count=_EXAMPLE_COUNT,
+                )
             page = write_ablation_page(
-                read_ablation(self.out / RESULT_FILE), self.out / PAGE_FILE, title=title
+                read_ablation(self.out / RESULT_FILE),
+                self.out / PAGE_FILE,
+                title=f"Ablation study: {recipe.name}",
+                examples=examples,
             )
-        return AblateResult(facts, page)
+        return AblateResult(facts, page, best.weights)
 
     def _check_numbers(self) -> None:
         check_numbers(seed=self.seed, workers=self.workers)
@@ -164,11 +188,14 @@ class Ablate:
         )
 
     def _build_plan(
-        self, recipe: Recipe, fixed_recipe: str | None, variants: Sequence[VariantOption]
+        self,
+        recipe: Recipe,
+        fixed_recipe: str | None,
+        variants: Sequence[VariantOption],
+        steps: int,
     ) -> AblationPlan:
         from sim2cam.experiments.ablation import AblationPlan
 
-        steps = recipe.train.steps if self.steps is None else self.steps
         return AblationPlan(
             variants=tuple(option.variant for option in variants if not option.skip_reason),
             seeds=tuple(range(self.seeds)),
@@ -182,17 +209,25 @@ class Ablate:
 
 @dataclass(frozen=True)
 class AblateResult(Result):
-    """Scores of all variants, as in ``ablation.json``, and their page."""
+    """Scores of all variants, as in ``ablation.json``, their page, and weights of the best variant."""
 
     scores: Mapping[str, Any]
     page: Path
+    best_weights: Path
+
+    @property
+    def next_step(self) -> str:
+        """Command that applies the best variant; empty if its weights were not kept."""
+        if not self.best_weights.is_file():
+            return ""
+        return format_command("predict", self.best_weights, "PHOTOS")
 
     def to_json(self) -> dict[str, Any]:
         """Return the scores."""
         return dict(self.scores)
 
     def to_text(self) -> str:
-        """Return a table of variants, comparisons and equivalent numbers of labelled photos."""
+        """Return a table of variants, comparisons, equivalent numbers of photos and learning curves."""
         return _format_table(self.scores)
 
     def summary(self) -> str:
@@ -231,5 +266,7 @@ def _format_table(results: Mapping[str, Any]) -> str:
         if equivalents
         else []
     )
+    curves = [curve["summary"] for curve in results["learning_curves"]]
+    lines += ["", *curves] if curves else []
     lines += ["", f"Intervals: {results['protocol']['intervals']}."]
     return "\n".join(lines)

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,7 @@ from sim2cam.commands.options import (
     check_output_files,
     parse_category_map,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.commands.tables import (
     format_interval_unit,
     format_pose_scores,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sim2cam.experiments.benchmark import BenchResult, UnlabelledResult
     from sim2cam.experiments.pose_benchmark import PoseBenchResult, PosePredictions
     from sim2cam.metrics.slices import Slice
-    from sim2cam.metrics.verdict import Verdict
+    from sim2cam.metrics.verdict import CommandNames, Verdict
     from sim2cam.models.inference.detector import AnyDetector
 
 _DETECTION_SUFFIXES = (".json", ".gz")  # .gz is written by ablate
@@ -129,7 +129,10 @@ class Bench:
         result, _ = self._score_poses(self.weights, self.output.make_console())
         if self.out is not None:
             write_pose_result(result, self.out)
-        return PoseScores(result)
+        next_command = format_command(
+            "compare", self.weights, "OTHER.csv", "--captures", self.captures
+        )
+        return PoseScores(result, next_command)
 
     def _score_poses(self, path: Path, console: Console) -> tuple[PoseBenchResult, list[str]]:
         """Return the scores of poses and the warnings that were printed."""
@@ -214,6 +217,7 @@ class Bench:
             result = score_predictions(predictions)
         else:
             result, poses, evaluation_warnings = self._evaluate(captures, console)
+        result = replace(result, names=self._complete_names(result.names))
         slices = slice_errors(result.captures, result.predictions, result.threshold)
         sizes = result.reliability.size_fit
         sanity_warnings = (
@@ -229,12 +233,29 @@ class Bench:
         title = f"{self.weights.name} on {self.captures.name}"
         verdict = build_verdict(result, all_warnings)
         scores = BenchScores(
-            title, self.weights.name, result, tuple(slices), poses, verdict, all_warnings
-        )
+            title, self.weights.name, result, tuple(slices), poses, verdict, all_warnings,
+            self._suggest_next(),
+        )  # fmt: skip
         if self.out is not None:
             write_bench_result(result, slices, verdict, self.out, poses, all_warnings)
             console.info(f"page: {scores.save(self.out.with_suffix('.html'))}")
         return scores
+
+    def _complete_names(self, names: CommandNames) -> CommandNames:
+        """Return the names with those of this command; files of detections record their weights."""
+        is_file = self.weights.suffix in _DETECTION_SUFFIXES
+        weights = names.weights if is_file else str(self.weights)
+        return replace(names, weights=weights, images=str(self.captures))
+
+    def _suggest_next(self) -> str:
+        """Return the command that writes the page, or compares the written scores with others."""
+        if self.out is None:
+            return format_command(
+                "bench", self.weights, "--captures", self.captures, "--out", "scores.json"
+            )
+        return format_command(
+            "compare", self.out, "OTHER.json", "--captures", self.captures, "--out", "compare.html"
+        )
 
     def _score_unlabelled(self, captures: Dataset, console: Console) -> UnlabelledScores:
         from sim2cam.data.writer import write_json
@@ -254,7 +275,8 @@ class Bench:
         if self.out is not None:
             write_json(self.out, result.to_json())
             console.info(f"unsupervised scores: {self.out}. Add --overwrite to score again.")
-        return UnlabelledScores(result, len(detector.card.categories))
+        next_command = format_command("predict", self.weights, self.captures, "--out", "predicted")
+        return UnlabelledScores(result, len(detector.card.categories), next_command)
 
     def _evaluate(
         self, captures: Dataset, console: Console
@@ -325,6 +347,7 @@ class BenchScores(Result):
         poses: Scores of poses; None without.
         verdict: Findings in words, with what to do.
         warnings: Warnings about images and detections.
+        next_command: Command that usually follows.
     """
 
     title: str
@@ -334,6 +357,12 @@ class BenchScores(Result):
     poses: PoseBenchResult | None
     verdict: Verdict
     warnings: tuple[str, ...]
+    next_command: str
+
+    @property
+    def next_step(self) -> str:
+        """Command that usually follows."""
+        return self.next_command
 
     @property
     def ap50(self) -> float:
@@ -392,6 +421,12 @@ class PoseScores(Result):
     """Scores of poses in a BOP dataset."""
 
     result: PoseBenchResult
+    next_command: str
+
+    @property
+    def next_step(self) -> str:
+        """Command that usually follows."""
+        return self.next_command
 
     def to_json(self) -> dict[str, Any]:
         """Return all scores."""
@@ -409,6 +444,12 @@ class UnlabelledScores(Result):
 
     result: UnlabelledResult
     category_count: int
+    next_command: str
+
+    @property
+    def next_step(self) -> str:
+        """Command that usually follows."""
+        return self.next_command
 
     def to_json(self) -> dict[str, Any]:
         """Return all scores."""

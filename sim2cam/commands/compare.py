@@ -11,12 +11,14 @@ from sim2cam.commands.bench import SESSIONS_ERROR
 from sim2cam.commands.options import (
     Argument,
     OutputOptions,
+    Overwrite,
     Sessions,
     SkipInvalid,
     Split,
     check_inputs,
+    check_output_files,
 )
-from sim2cam.commands.results import Result
+from sim2cam.commands.results import Result, format_command
 from sim2cam.commands.tables import (
     format_comparisons,
     format_detectable_difference,
@@ -25,8 +27,8 @@ from sim2cam.commands.tables import (
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
-    from sim2cam.experiments.comparison import Comparisons
-    from sim2cam.metrics.poses import PoseEvaluator
+    from sim2cam.data.formats.predictions import LoadedPredictions
+    from sim2cam.experiments.comparison import Comparisons, DetectionRuns
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,10 @@ class Compare:
     """Results of the second run."""
     captures: Path
     """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files; for poses a BOP dataset, with its meshes for .csv files."""
+    out: Path | None = None
+    """Output page (.html) with the differences by category and size, and the images that differ most."""
     sessions: Sessions = None
+    overwrite: Overwrite = False
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
@@ -52,9 +57,18 @@ class Compare:
         check_inputs(self.captures)
         first, second = _list_run_files(self.first), _list_run_files(self.second)
         check_inputs(*first, *second)
+        if self.out is not None:
+            if self.out.suffix != ".html":
+                raise UsageError(f"--out {self.out} must end in .html.")
+            inputs = (*first, *second, self.captures)
+            check_output_files(self.out, overwrite=self.overwrite, inputs=inputs)
 
         from sim2cam.data.formats.predictions import DETECTIONS
-        from sim2cam.experiments.comparison import compare_poses, load_pose_runs
+        from sim2cam.experiments.comparison import (
+            compare_poses,
+            compare_predictions,
+            load_pose_runs,
+        )
         from sim2cam.experiments.pose_scores_file import POSES_KEY, detect_result_kinds
 
         kinds = [detect_result_kinds(path) for path in (*first, *second)]
@@ -65,27 +79,32 @@ class Compare:
             raise UsageError(SESSIONS_ERROR)
         for kind in sorted(set.union(*kinds) - shared):
             console.info(f"warning: {kind} are not compared; some files contain none.")
-        poses = None
+        poses, runs, warnings = None, None, list[str]()
         if POSES_KEY in shared:
             poses = load_pose_runs(self.captures, first), load_pose_runs(self.captures, second)
         if DETECTIONS in shared:
-            comparisons = self._compare_detections(first, second, poses)
+            runs = self._read_detections(first, second)
+            warnings = _find_warnings((*first, *second), (*runs.first, *runs.second))
+            for warning in warnings:
+                console.info(f"warning: {warning}")
+            comparisons = compare_predictions(*runs, poses)
         else:
             assert poses is not None
             comparisons = compare_poses(*poses)
-        identical = [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
-        return CompareResult(comparisons, identical)
+        is_identical = [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
+        if self.out is not None:
+            from sim2cam.commands.comparison_page import write_page
 
-    def _compare_detections(
-        self,
-        first: Sequence[Path],
-        second: Sequence[Path],
-        poses: tuple[list[PoseEvaluator], list[PoseEvaluator]] | None,
-    ) -> Comparisons:
+            names = _shorten_names(self.first, self.second)
+            write_page(
+                comparisons, runs, names, warnings, self.out, is_identical=is_identical
+            )  # fmt: skip
+        return CompareResult(comparisons, is_identical, self.out, self._suggest_next(comparisons))
+
+    def _read_detections(self, first: Sequence[Path], second: Sequence[Path]) -> DetectionRuns:
         from sim2cam.data.formats.predictions import read_predictions
         from sim2cam.data.real_images import read_evaluation_images
-        from sim2cam.experiments.comparison import compare_predictions
-        from sim2cam.metrics.sanity_warnings import find_sanity_warnings
+        from sim2cam.experiments.comparison import DetectionRuns
 
         captures = read_evaluation_images(
             self.captures,
@@ -93,19 +112,27 @@ class Compare:
             skip_invalid=self.skip_invalid,
             split=self.split,
         )
-        first_predictions, second_predictions = (
-            [read_predictions(path, captures, self.captures) for path in side]
-            for side in (first, second)
+        return DetectionRuns(
+            captures,
+            *(
+                [read_predictions(path, captures, self.captures) for path in side]
+                for side in (first, second)
+            ),
         )
-        warnings: dict[str, str] = {}  # label warnings are equal for all files: print them once
-        for path, predictions in zip(
-            (*first, *second), (*first_predictions, *second_predictions), strict=True
-        ):
-            for warning in find_sanity_warnings(predictions.captures, predictions.detections):
-                warnings.setdefault(warning, path.name)
-        for warning, name in warnings.items():
-            self.output.make_console().info(f"warning: {name}: {warning}")
-        return compare_predictions(captures, first_predictions, second_predictions, poses)
+
+    def _suggest_next(self, comparisons: Comparisons) -> str:
+        """Return the command that writes the page, or the one that shows the errors of a better run."""
+        from sim2cam.metrics.power import SIGNIFICANCE
+
+        if self.out is None:
+            words = self.first, self.second, "--captures", self.captures, "--out", "compare.html"
+            return format_command("compare", *words)
+        comparison = comparisons.kinds.get("boxes", {}).get("ap50")
+        if comparison is None or comparison.p_holm >= SIGNIFICANCE:
+            return ""
+        better = self.first if comparison.difference.value > 0 else self.second
+        file = _list_run_files(better)[0]
+        return format_command("bench", file, "--captures", self.captures, "--out", "better.json")
 
 
 @dataclass(frozen=True)
@@ -115,10 +142,19 @@ class CompareResult(Result):
     Attributes:
         comparisons: Scores and differences by kind and metric.
         is_identical: Whether both runs have the same files.
+        page: File of the page; None without.
+        next_command: Command that usually follows; empty without any.
     """
 
     comparisons: Comparisons
     is_identical: bool
+    page: Path | None
+    next_command: str
+
+    @property
+    def next_step(self) -> str:
+        """Command that usually follows."""
+        return self.next_command
 
     def to_json(self) -> dict[str, Any]:
         """Return all differences."""
@@ -133,6 +169,26 @@ class CompareResult(Result):
             format_detectable_difference(comparisons, is_identical=self.is_identical),
         ]
         return "\n".join(tables)
+
+    def summary(self) -> str:
+        """Return the path of the page."""
+        return f"page: {self.page}" if self.page else ""
+
+
+def _find_warnings(paths: Sequence[Path], runs: Sequence[LoadedPredictions]) -> list[str]:
+    """Return the warnings on all files; those on labels, which are equal for all, once."""
+    from sim2cam.metrics.sanity_warnings import find_sanity_warnings
+
+    names: dict[str, str] = {}
+    for path, run in zip(paths, runs, strict=True):
+        for warning in find_sanity_warnings(run.captures, run.detections):
+            names.setdefault(warning, path.name)
+    return [f"{name}: {warning}" for warning, name in names.items()]
+
+
+def _shorten_names(first: Path, second: Path) -> tuple[str, str]:
+    """Return the file names of two runs, or their paths if the names are equal."""
+    return (first.name, second.name) if first.name != second.name else (str(first), str(second))
 
 
 def _list_run_files(path: Path) -> list[Path]:

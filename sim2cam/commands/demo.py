@@ -32,7 +32,7 @@ class Demo:
     out: Path = Path("runs/demo")
     """Output folder."""
     captures: Path | None = None
-    """Real images: a folder with style.json (or train.json) and test.json, or one COCO file; default: the shipped stand-in camera."""
+    """Real images: a folder with style.json (or train.json) and test.json; or one COCO file or a folder with it, split in half; default: the shipped stand-in camera."""
     seed: Seed = 0
     workers: int = min(2, os.cpu_count() or 1)
     """Number of processes and threads; default: 2."""

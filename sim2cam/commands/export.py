@@ -166,7 +166,7 @@ class Catalog:
             self.data.resolve(), skip_invalid=self.skip_invalid, split=self.split
         )
         if self.sql is None:
-            return CatalogResult(build_card(dataset))
+            return CatalogResult(build_card(dataset), format_command("inspect", self.data))
         return CatalogResult(run_query(dataset, self.sql))
 
 
@@ -175,6 +175,12 @@ class CatalogResult(Result):
     """Card of a dataset, or table of a query with ``columns`` and ``rows``."""
 
     table: DatasetCard | QueryResult
+    next_command: str = ""
+
+    @property
+    def next_step(self) -> str:
+        """Command that usually follows."""
+        return self.next_command
 
     def to_json(self) -> dict[str, Any]:
         """Return the card or the table."""

@@ -55,11 +55,12 @@ class _Stage:
     first: int | None = None
     done: int = 0
     total: int = 0
+    detail: str = ""
 
-    def update(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int, /, detail: str = "") -> None:
         if self.first is None or done < self.done:  # a new count, such as of a second dataset
             self.first, self.start_s = done, time.monotonic()
-        self.done, self.total = done, total
+        self.done, self.total, self.detail = done, total, detail
 
     def format_line(self) -> str:
         if self.first is None:
@@ -68,31 +69,40 @@ class _Stage:
         rate = (self.done - self.first) / seconds if seconds else 0.0
         total = f" of {self.total}" if self.total else ""
         line = f"{self.title}: {self.done}{total}"
-        if not rate:
-            return line
-        left = f", {_format_seconds((self.total - self.done) / rate)} left"
-        return f"{line}, {_format_rate(rate)}{left if self.done < self.total else ''}"
+        line += f", {_format_rate(rate)}" if rate else ""
+        if rate and self.done < self.total:
+            line += f", {_format_seconds((self.total - self.done) / rate)} left"
+        return f"{line}; {self.detail}" if self.detail else line
 
 
 class _LineStages:
-    """Printer of a line about the current stage, at fixed times."""
+    """Printer of lines about the current stage."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._stage: _Stage | None = None
 
     def __call__(self, name: str) -> Progress:
-        self._stage = _Stage(_format_title(self._names, name), time.monotonic())
-        return self._stage.update
+        self._stage = stage = _Stage(_format_title(self._names, name), time.monotonic())
+
+        def update(done: int, total: int, /, detail: str = "") -> None:
+            is_first_detail = bool(detail) and not stage.detail
+            stage.update(done, total, detail)
+            if is_first_detail:
+                _print_line(stage)
+
+        return update
 
     def print_lines(self, stop: threading.Event) -> None:
-        """Print a line after a few seconds and then every 30 seconds, until ``stop`` is set."""
+        """Print a line after a few seconds and then every 30 seconds, until ``stop`` is set.
+
+        The first line with details is printed at once.
+        """
         interval_s = _FIRST_LINE_S
         while not stop.wait(interval_s):
             interval_s = _LINE_INTERVAL_S
             if self._stage is not None:
-                write(sys.stderr, f"{self._stage.format_line()}\n")
-                sys.stderr.flush()
+                _print_line(self._stage)
 
 
 class _BarStages:
@@ -105,8 +115,9 @@ class _BarStages:
         title = escape_controls(_format_title(self._names, name))
         task = self._bars.add_task(title, total=None)
 
-        def update(done: int, total: int) -> None:
-            self._bars.update(task, completed=done, total=total or None)
+        def update(done: int, total: int, /, detail: str = "") -> None:
+            text = f"{title}; {escape_controls(detail)}" if detail else title
+            self._bars.update(task, description=text, completed=done, total=total or None)
 
         return update
 
@@ -140,6 +151,11 @@ def _open_bars() -> rich_progress.Progress:
         redirect_stdout=False,  # stdout is for results
         refresh_per_second=4,
     )
+
+
+def _print_line(stage: _Stage) -> None:
+    write(sys.stderr, f"{stage.format_line()}\n")
+    sys.stderr.flush()
 
 
 def _format_title(names: Sequence[str], name: str) -> str:

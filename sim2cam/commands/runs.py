@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from sim2cam.progress import Progress
 if TYPE_CHECKING:
     from sim2cam.learn.tensorboard import TensorBoardLogger
     from sim2cam.learn.trainer import Callbacks
+
+_MAX_SHOWN_LOSSES = 4
 
 
 @contextmanager
@@ -72,10 +75,16 @@ def make_callbacks(
     """Return callbacks that show progress, losses and warnings, and log them to TensorBoard."""
     from sim2cam.learn.trainer import Callbacks
 
-    is_warned = False
+    is_warned, losses = False, ""
+
+    def report_progress(done: int, total: int, /, detail: str = "") -> None:
+        progress(done, total, losses)
 
     def report_line(line: Any) -> None:
-        nonlocal is_warned
+        nonlocal is_warned, losses
+        values: Mapping[str, float] = getattr(line, "losses", None) or line.scalars
+        shown = itertools.islice(values.items(), _MAX_SHOWN_LOSSES)
+        losses = ", ".join(f"{name} {value:.3g}" for name, value in shown)
         warnings = getattr(line, "warnings", ())
         if warnings and not is_warned:  # do not repeat a persistent warning
             console.info(f"warning, at step {line.step}: {' '.join(warnings)}")
@@ -84,7 +93,7 @@ def make_callbacks(
         if tensorboard is not None:
             tensorboard.log(line)
 
-    return Callbacks(report_line, progress)
+    return Callbacks(report_line, report_progress)
 
 
 def drop_unset(**values: Any) -> dict[str, Any]:

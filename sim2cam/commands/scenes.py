@@ -124,6 +124,11 @@ class ScenesRunResult(Result):
         return f"page: {self.page}" if self.page else ""
 
     @property
+    def next_step(self) -> str:
+        """Command that confirms stored changes; empty without changes."""
+        return format_command("scenes", "run", self.folder) if self.changed else ""
+
+    @property
     def failure(self) -> str | None:
         """Why the command line exits with 1."""
         problems, total = [], len(self.lines)

@@ -25,8 +25,13 @@ class Report:
         """Write the page."""
         from sim2cam.commands.pages import write_demo_page
         from sim2cam.experiments.demo import read_demo
+        from sim2cam.models.training.training import WEIGHTS
 
-        return PageResult(write_demo_page(read_demo(self.folder)))
+        weights = self.folder / "detector" / WEIGHTS
+        next_command = format_command(
+            "bench", weights, "--captures", "PHOTOS", "--out", "scores.json"
+        )
+        return PageResult(write_demo_page(read_demo(self.folder)), next_command)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim2cam.metrics.names import BOX_METRICS, POSE_METRICS, SEGMENT_METRICS, SHAPE_METRICS
+from sim2cam.metrics.names import BOX_METRICS, POSE_METRICS, get_metric_titles
 
 if TYPE_CHECKING:
     from sim2cam.experiments.benchmark import UnlabelledResult
@@ -129,13 +129,12 @@ def format_interval_unit(unit: str) -> str:
 
 def format_comparisons(comparisons: Comparisons) -> str:
     """Return a table of both runs and their difference, one row per metric."""
-    titles = {"boxes": BOX_METRICS, "segments": SEGMENT_METRICS, "poses": POSE_METRICS}
     head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
     lines = []
     for kind, metrics in comparisons.kinds.items():
         title = "" if kind == next(iter(comparisons.kinds)) else kind
         lines += [f"{title:<20}{head}"]
-        names = titles.get(kind, SHAPE_METRICS)
+        names = get_metric_titles(kind)
         lines += [
             _format_comparison(names[metric], comparison) for metric, comparison in metrics.items()
         ]

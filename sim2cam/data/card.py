@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sim2cam import images
+from sim2cam.data.camera_databases.installed import DATABASE_LICENCES
 from sim2cam.data.photo_sources import find_photo_sources
 from sim2cam.data.reader import (
     SceneSummary,
@@ -237,6 +238,9 @@ class _SceneStatistics:
         licences: Mapping[str, str],
         credits_by_name: Mapping[str, str],
     ) -> None:
+        self.asset_licences.update(
+            {name: text for name, text in licences.items() if name in DATABASE_LICENCES}
+        )
         for scene in scenes:
             self.rejections.update(map(generalize_reason, scene.rejections))
             for name, value in scene.sampled_values.items():

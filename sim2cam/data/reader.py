@@ -239,6 +239,18 @@ def _read_asset_texts(root: Path, key: str) -> dict[str, str]:
     return texts
 
 
+def read_recipe_name(root: Path) -> str:
+    """Return the name of the recipe of a dataset's renders; empty for other datasets.
+
+    Raises:
+        InputError: If the header of the dataset or of an ancestor is broken.
+    """
+    folder = find_rendered_ancestor(root)
+    if not (folder / HEADER).is_file():
+        return ""
+    return str(read_header(folder).get("recipe", {}).get("name", ""))
+
+
 def read_scenes(root: Path) -> Iterator[SceneSummary]:
     """Yield the scene records of a dataset in order; real images have none.
 

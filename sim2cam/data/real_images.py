@@ -225,7 +225,7 @@ def split_real_images(
     Args:
         path: A folder with the splits ``test``, ``style`` (or ``train``) and optionally ``dev`` (or ``val``), as
             COCO files ``test.json`` and so on or in a layout that ``read_real_images`` supports. Or one COCO
-            file, of which half is used for style only: half of the images by the hash of their bytes, or half of
+            file or a folder with it, of which half is used for style only: half of the images by the hash of their bytes, or half of
             the sessions by the hash of their names.
         with_train: Whether to return photos for training: the labelled split ``train``, or the style half of a
             single COCO file with its labels.
@@ -236,18 +236,24 @@ def split_real_images(
             tuning are missing, or the rule does not fit the images.
     """
     splits = _read_layout_splits(path, origin, skip_invalid)
-    if not splits and not path.is_dir():
-        dataset = _read_coco(path, origin, skip_invalid)
-        dataset_with_sessions = _assign_split_sessions({"all": (path, dataset)}, session_rule)[
-            "all"
-        ][1]
-        style, test = _split_in_half(dataset_with_sessions, path)
-        _check_labelled(test, path)
+    file = None if splits else _find_single_file(path)
+    if file is not None:
+        whole = {"all": (file, _read_coco(file, origin, skip_invalid))}
+        _, dataset = _assign_split_sessions(whole, session_rule)["all"]
+        style, test = _split_in_half(dataset, file)
+        _check_labelled(test, file)
         return RealImageSplits(_drop_labels(style), test, train=style if with_train else None)
     splits = _assign_split_sessions(
         splits or _read_coco_splits(path, origin, with_train, skip_invalid), session_rule
     )
     return _assemble_splits(path, splits, with_train)
+
+
+def _find_single_file(path: Path) -> Path | None:
+    """Return the COCO file to split in half: the path, or the only file of a folder if it is no split."""
+    if not path.is_dir():
+        return path
+    return None if find_coco_splits(path) else find_coco_file(path)
 
 
 def _assign_split_sessions(splits: Splits, rule: str | None) -> Splits:

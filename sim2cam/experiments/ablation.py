@@ -1,7 +1,7 @@
 """Ablation study: equal trainings on growing parts of the pipeline, scored on the same real images.
 
-All variants train the same detector for the same number of steps; only the data and their treatment
-differ. Each job, a pair of variant and seed, leaves one file of predictions. All scores are
+All variants train the same detector for the same number of steps, except the points of a learning curve
+over steps; only the data and their treatment differ. Each job, a pair of variant and seed, leaves one file of predictions. All scores are
 computed from these files, so jobs can run at different times and on several machines.
 """
 
@@ -61,8 +61,8 @@ from sim2cam.pipeline.translation import (
     train_network,
 )
 
-# Names of datasets. A number after a name counts photos (``real-25``) or training steps
-# (``cyclegan-500``).
+# Names of datasets. A number after a name counts images (``real-25``, ``randomized-300``) or training
+# steps (``cyclegan-500``).
 REAL = "real"  # labelled real images
 TRANSLATED = "translated"  # renders, translated by the default network
 RETRANSLATED = "translated-1"  # the same, trained with the next seed
@@ -89,6 +89,7 @@ CALIBRATION_RENDERS = 100
 
 _PLAN_FILE = "plan.json"
 _RUNS_FOLDER, _TRANSFERS_FOLDER, _CAMERA_FIT_FOLDER = "runs", "transfers", "camera-fit"
+_TUNED_SUFFIX = "-tuned"  # of the run folder of a second training phase
 _TRANSLATIONS = {TRANSLATED, RETRANSLATED, CAMERA_TRANSLATED, *TRANSFER_TYPES, *PUBLISHED}
 _OUTPUT_NAMES = {
     FIXED, RANDOMIZED, CAMERA, *_TRANSLATIONS, _RUNS_FOLDER, _TRANSFERS_FOLDER, _CAMERA_FIT_FOLDER, PREDICTIONS_FOLDER, _PLAN_FILE,
@@ -104,17 +105,24 @@ class Variant:
         data: names of the training datasets, all with the same weight.
         fine_tuning_data: names of the datasets of the fine-tuning phase, which may include
             ``PSEUDO_LABELLED``; empty without fine-tuning.
+        steps: training steps, with a learning-rate schedule of this length; None for those of the study.
     """
 
     name: str
     data: tuple[str, ...]
     fine_tuning_data: tuple[str, ...] = ()
     alignment: AdaptationMethod | None = None
+    steps: int | None = None
 
     @property
     def all_data(self) -> tuple[str, ...]:
         """Names of all training datasets."""
         return (*self.data, *self.fine_tuning_data)
+
+    @property
+    def is_curve_point(self) -> bool:
+        """Whether it only differs in the number of renders or steps; it is no planned comparison."""
+        return self.steps is not None or any(map(is_render_subset, self.data))
 
     def count_photos(self, total: int) -> int:
         """Return the number of labelled real images in the training data."""
@@ -270,7 +278,13 @@ def _get_source_renders(name: str) -> str:
     """Return the name of the renders that a dataset is made from (its own name for renders)."""
     if name == CAMERA_TRANSLATED:
         return CAMERA
-    return RANDOMIZED if name == BEST_TRANSFER or _is_translation(name) else name
+    is_randomized = name == BEST_TRANSFER or _is_translation(name) or is_render_subset(name)
+    return RANDOMIZED if is_randomized else name
+
+
+def is_render_subset(name: str) -> bool:
+    """Return whether a dataset is a part of the randomized renders, which differs between seeds."""
+    return name.startswith(f"{RANDOMIZED}-")
 
 
 def _count_rejected(job: TrainingJob) -> dict[str, int]:
@@ -283,10 +297,11 @@ def _count_rejected(job: TrainingJob) -> dict[str, int]:
 
 
 def _train_job(job: TrainingJob) -> AnyDetector:
-    """Train the detector of a job; all variants take the same number of steps."""
+    """Train the detector of a job; variants without ``steps`` take the same number of steps."""
     variant, run_dir = job.variant, job.work_dir / _RUNS_FOLDER / job.name
     adapt = None if variant.alignment is None else AdaptationConfig(variant.alignment)
-    config = replace(job.config, seed=job.seed, fine_tuning=None, adapt=adapt)
+    steps = job.config.steps if variant.steps is None else variant.steps
+    config = replace(job.config, seed=job.seed, steps=steps, fine_tuning=None, adapt=adapt)
     tuning_data, tuning_steps = variant.fine_tuning_data, 0
     if tuning_data:
         tuning_steps = max(1, round(FINE_TUNING_SHARE * config.steps))
@@ -306,7 +321,7 @@ def _train_job(job: TrainingJob) -> AnyDetector:
     return train_detector(
         _load_datasets(tuning_data, job, detector),
         replace(config, steps=tuning_steps, fine_tuning=job.config.fine_tuning),
-        run_dir.with_name(f"{run_dir.name}-tuned"),
+        run_dir.with_name(f"{run_dir.name}{_TUNED_SUFFIX}"),
         auxiliary_data=AuxiliaryData(initial_weights=run_dir / WEIGHTS),
         resume=True, device=job.device,
     )  # fmt: skip
@@ -381,25 +396,32 @@ def _try_job(job: TrainingJob) -> tuple[TrainingJob, Sim2CamError | None]:
     return job, None
 
 
-def select_photos(photos: Dataset, count: int, seed: int) -> Dataset:
-    """Select photos by the hashes of seed and file content.
+def select_images(dataset: Dataset, count: int, seed: int) -> Dataset:
+    """Select images by the hashes of seed and file content.
 
     Smaller selections are subsets of larger ones.
 
     Raises:
-        InputError: if a photo cannot be read.
+        InputError: if an image cannot be read.
     """
     keys = {
         sample.name: hashlib.sha256(f"{seed} {images.compute_digest(sample.rgb)}".encode()).digest()
-        for sample in photos.samples
+        for sample in dataset.samples
     }
-    return photos.select_by_name(sorted(keys, key=lambda name: (keys[name], name))[:count])
+    return dataset.select_by_name(sorted(keys, key=lambda name: (keys[name], name))[:count])
 
 
 def locate_result(results_dir: Path, variant: Variant, seed: int) -> Path:
     """Return the path of the predictions of a job."""
     slug = "-".join("".join(c if c.isalnum() else " " for c in variant.name).split()).lower()
     return results_dir / f"{slug}-{seed}{_PREDICTIONS_SUFFIX}"
+
+
+def locate_weights(root: Path, variant: Variant, seed: int) -> Path:
+    """Return the path of the weights of a job in the folder of the study."""
+    name = locate_result(root, variant, seed).name.removesuffix(_PREDICTIONS_SUFFIX)
+    suffix = _TUNED_SUFFIX if variant.fine_tuning_data else ""
+    return root / _RUNS_FOLDER / f"{name}{suffix}" / WEIGHTS
 
 
 def read_job_result(
@@ -576,6 +598,9 @@ def _load_dataset(name: str, job: TrainingJob, detector: AnyDetector | None = No
         return pseudo_label(
             _calibrate_confidence(_tune_detector(detector, job), job), job.captures.style
         )
+    if is_render_subset(name):
+        renders = read_dataset(job.work_dir / RANDOMIZED)
+        return select_images(renders, int(name.removeprefix(f"{RANDOMIZED}-")), job.seed)
     if not name.startswith(REAL):
         folder = job.work_dir / _resolve_folder(name, job)
         return read_dataset(folder, with_rejected=is_published(name))
@@ -583,7 +608,7 @@ def _load_dataset(name: str, job: TrainingJob, detector: AnyDetector | None = No
     assert train is not None  # list_variants skips the variant otherwise
     if name == REAL:
         return train
-    return select_photos(train, job.variant.count_photos(len(train.samples)), job.seed)
+    return select_images(train, job.variant.count_photos(len(train.samples)), job.seed)
 
 
 def _serialize_detection(detection: Detection) -> list[Any]:

@@ -22,12 +22,21 @@ from sim2cam.experiments.ablation import (
     REAL,
     AblationPlan,
     Variant,
+    is_render_subset,
     locate_result,
+    locate_weights,
     read_job_result,
+)
+from sim2cam.experiments.learning_curve import (
+    CurvePoint,
+    LearningCurve,
+    fit_learning_curve,
+    locate_points,
 )
 from sim2cam.metrics.bootstrap import apply_holm_correction, average_over_seeds
 from sim2cam.metrics.detection import (
     DetectionEvaluator,
+    Predictions,
     bootstrap_scores,
     compare_seed_means,
     count_objects,
@@ -66,6 +75,15 @@ class VariantRuns:
     digests: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class FirstRun:
+    """First training of a variant that has run, with its detections in the test images."""
+
+    name: str
+    weights: Path
+    detections: Predictions
+
+
 def score_ablation(
     plan: AblationPlan, captures: RealImageSplits, results_dir: Path, *, baseline: str
 ) -> dict[str, Any]:
@@ -101,6 +119,7 @@ def score_ablation(
             for comparison in _compare_variants(runs, baseline, metric)
         ],
         "equivalents": _compute_equivalents(list(runs.values()), photos),
+        "learning_curves": [curve.to_json() for curve in _fit_learning_curves(runs, plan, photos)],
         "warnings": _find_data_conflicts(list(runs.values())),
     }
 
@@ -198,9 +217,10 @@ def _read_variant(
     results = [result for result in read if result is not None]
     if not results:
         return None
-    # Subsets of photos and pseudo-labels differ between seeds, so that the intervals cover them.
+    # Subsets of images and pseudo-labels differ between seeds, so that the intervals cover them.
     differ = any(
-        name == PSEUDO_LABELLED or name.startswith(f"{REAL}-") for name in variant.all_data
+        name == PSEUDO_LABELLED or name.startswith(f"{REAL}-") or is_render_subset(name)
+        for name in variant.all_data
     )
     if not differ and any(result["data"] != results[0]["data"] for result in results):
         raise InputError(
@@ -229,6 +249,31 @@ def _read_variant(
             if record["name"] in variant.all_data
         },
     )
+
+
+def read_best_and_worst(
+    plan: AblationPlan, scores: Mapping[str, Any], test: Dataset, root: Path
+) -> tuple[FirstRun, FirstRun]:
+    """Return the first runs of the variants with the highest and the lowest AP50.
+
+    Args:
+        scores: results of ``summarize_ablation``.
+
+    Raises:
+        InputError: as ``score_ablation``.
+    """
+    ranked = sorted(scores["variants"], key=lambda row: -row["ap50"]["value"])
+    variants = {variant.name: variant for variant in plan.variants}
+    best, worst = (variants[row["name"]] for row in (ranked[0], ranked[-1]))
+    return _read_first_run(plan, best, test, root), _read_first_run(plan, worst, test, root)
+
+
+def _read_first_run(plan: AblationPlan, variant: Variant, test: Dataset, root: Path) -> FirstRun:
+    paths = ((s, locate_result(root / PREDICTIONS_FOLDER, variant, s)) for s in plan.seeds)
+    results = ((seed, read_job_result(path, variant, plan, test)) for seed, path in paths)
+    seed, result = next((seed, result) for seed, result in results if result is not None)
+    weights = locate_weights(root, variant, seed)
+    return FirstRun(variant.name, weights, parse_detection_rows(result[DETECTION_ROWS]))
 
 
 def _find_data_conflicts(runs: Sequence[VariantRuns]) -> list[str]:
@@ -261,8 +306,8 @@ def _serialize_scores(runs: VariantRuns) -> dict[str, Any]:
 def _compare_variants(
     runs: Mapping[str, VariantRuns], baseline: str, metric: str
 ) -> list[dict[str, Any]]:
-    """Compare each variant with the baseline by one metric, with Holm's correction."""
-    others = [name for name in runs if name != baseline]
+    """Compare each planned variant with the baseline by one metric, with Holm's correction."""
+    others = [n for n, r in runs.items() if n != baseline and not r.variant.is_curve_point]
     differences = [
         compare_seed_means(runs[name].means[metric], runs[baseline].means[metric])
         for name in others
@@ -301,3 +346,23 @@ def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[
             if name not in photo_counts
         ]
     return equivalents
+
+
+def _fit_learning_curves(
+    runs: Mapping[str, VariantRuns], plan: AblationPlan, photo_count: int
+) -> list[LearningCurve]:
+    """Return the learning curves with two or more points, by each metric."""
+    variants = [variant_runs.variant for variant_runs in runs.values()]
+    return [
+        fit_learning_curve(
+            resource,
+            metric,
+            {
+                size: CurvePoint(len(runs[v.name].seeds), runs[v.name].means[metric])
+                for size, v in points.items()
+            },
+        )
+        for resource, points in locate_points(variants, plan, photo_count).items()
+        if len(points) >= _MIN_POINTS
+        for metric in METRICS
+    ]

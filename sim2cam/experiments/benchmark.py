@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from sim2cam.data.formats.predictions import (
     DETECTIONS,
     DIGESTS,
     LABEL_MAPPING,
+    NAMES,
     PIXEL_CONFUSIONS,
     SELECTION_SCORES,
     TRAINING,
@@ -62,11 +63,12 @@ from sim2cam.metrics.segmentation import (
 )
 from sim2cam.metrics.slices import Slice
 from sim2cam.metrics.unsupervised import SelectionScores
-from sim2cam.metrics.verdict import TrainingAmount, Verdict
+from sim2cam.metrics.verdict import CommandNames, TrainingAmount, Verdict
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import AnyDetector, predict_samples, require_native_detector
 from sim2cam.models.reliability.unsupervised import compute_selection_scores
+from sim2cam.pipeline.recipe_files import FOLDER as RECIPES_FOLDER
 from sim2cam.seeds import derive_rng
 
 
@@ -80,6 +82,7 @@ class BenchResult:
         label_mapping: mapping of the labels to the detector's categories; None if the names are the
             same.
         training: amount of training; None if unknown, or for detectors with initial weights.
+        names: names in the commands of the verdict.
     """
 
     captures: Dataset
@@ -93,6 +96,7 @@ class BenchResult:
     pixel_confusions: PixelConfusions | None = None
     selection: SelectionScores | None = None
     training: TrainingAmount | None = None
+    names: CommandNames = field(default_factory=CommandNames)
 
     @functools.cached_property
     def threshold(self) -> float:
@@ -158,6 +162,7 @@ def bench(
         confusions,
         compute_selection_scores(predictions.values()),
         _collect_training_amount(card),
+        _collect_names(card),
     )
 
 
@@ -166,6 +171,14 @@ def _collect_training_amount(card: DetectorCard) -> TrainingAmount | None:
     if card.initial_weights is not None or card.config.get("pretrained"):
         return None
     return TrainingAmount(card.steps, sum(record.images for record in card.data))
+
+
+def _collect_names(card: DetectorCard) -> CommandNames:
+    """Return the recipe of the training renders as commands take it."""
+    if not card.recipe:
+        return CommandNames()
+    file = f"{card.recipe}.toml"
+    return CommandNames(recipe=card.recipe if (RECIPES_FOLDER / file).is_file() else file)
 
 
 def match_captures(
@@ -267,6 +280,7 @@ def score_predictions(loaded: LoadedPredictions) -> BenchResult:
         confusions,
         loaded.selection_scores,
         loaded.training,
+        loaded.names,
     )
 
 
@@ -350,6 +364,7 @@ def write_bench_result(
         LABEL_MAPPING: label_mapping_to_json(result.label_mapping),
         PIXEL_CONFUSIONS: result.pixel_confusions and result.pixel_confusions.to_json(),
         TRAINING: result.training and asdict(result.training),
+        NAMES: asdict(result.names),
         DIGESTS: compute_file_digests(result.captures),
         DETECTIONS: predictions_to_json(result.predictions),
     }

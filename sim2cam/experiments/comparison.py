@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim2cam.data.formats.bop.poses import read_pose_results
 from sim2cam.data.formats.predictions import LoadedPredictions
@@ -37,6 +38,7 @@ from sim2cam.metrics.names import BOX_METRICS, POSE_METRICS, SEGMENT_METRICS, SH
 from sim2cam.metrics.poses import PoseEvaluator, match_pose_target
 from sim2cam.metrics.resampling import describe_units_and_runs
 from sim2cam.metrics.segmentation import SegmentationEvaluator, check_pixel_confusions
+from sim2cam.metrics.sliced_ap import SlicedEvaluator, group_by_attribute
 from sim2cam.seeds import derive_rng
 
 
@@ -84,6 +86,27 @@ class Comparisons:
         first, *others = kinds
         nested = {kind: kinds[kind] for kind in others}
         return {**kinds[first], **nested, "intervals_over": self.intervals_over}
+
+
+@dataclass(frozen=True)
+class SliceComparison:
+    """AP50 of two runs on a part of the objects; intervals have no correction for the number of parts.
+
+    Attributes:
+        difference: first minus second, on the same resamples.
+    """
+
+    first: Estimate
+    second: Estimate
+    difference: PairedDifference
+
+
+class DetectionRuns(NamedTuple):
+    """Detections of two runs on the same real images, one or several files of each."""
+
+    captures: Dataset
+    first: Sequence[LoadedPredictions]
+    second: Sequence[LoadedPredictions]
 
 
 class _RunPair(NamedTuple):
@@ -174,6 +197,33 @@ def compare_predictions(
     return _compare_pairs(kinds)
 
 
+def compare_slices(detection_runs: DetectionRuns) -> dict[str, dict[str, SliceComparison]]:
+    """Compare AP50 by category, object size and visible fraction, for attributes with several values.
+
+    Raises:
+        InputError: as ``compare_predictions``.
+    """
+    captures, first, second = detection_runs
+    shared = unify_captures(captures, (*first, *second))
+    runs = [run.detections for run in (*first, *second)]
+    scores = {
+        name.replace("ap50/", "category/", 1): values
+        for name, values in _score_runs([DetectionEvaluator(shared, run) for run in runs]).items()
+        if name.startswith("ap50/")
+    }
+    scores |= _score_runs([SlicedEvaluator(shared, run) for run in runs])
+    comparisons = {}
+    for name, values in scores.items():
+        if np.isfinite(values[:, 0]).all():
+            ours, theirs = _average_sides(values, len(first))
+            comparisons[name] = SliceComparison(
+                estimate_seed_mean(ours),
+                estimate_seed_mean(theirs),
+                compare_seed_means(ours, theirs),
+            )
+    return group_by_attribute(comparisons)
+
+
 def compare_poses(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> Comparisons:
     """Compare the first pose estimates with the second, over all instances."""
     return _compare_pairs({POSES_KEY: _pair_pose_runs(first, second)})
@@ -219,17 +269,29 @@ def _match_pixels(
     return SegmentationEvaluator(captures, predictions.pixel_confusions)
 
 
+def _score_runs(evaluators: Sequence[Evaluator]) -> dict[str, NDArray[np.float64]]:
+    """Return scores of runs (runs, 1 + n_resamples) by metric, on the resamples of ``sim2cam bench``."""
+    return bootstrap_scores(evaluators, rng=derive_rng(0, "bench"))
+
+
+def _average_sides(
+    scores: NDArray[np.float64], first_count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the seed means (1 + n_resamples,) of the first and of the second runs."""
+    ours, theirs = np.split(scores, [first_count])
+    return (
+        average_over_seeds(ours, derive_rng(0, "compare/first")),
+        average_over_seeds(theirs, derive_rng(0, "compare/second")),
+    )
+
+
 def _compare_pairs(kinds: Mapping[str, _RunPair]) -> Comparisons:
     """Compare all pairs by all metrics, with one correction."""
     pairs = {}
     for kind, (metrics, first, second) in kinds.items():
-        scores = bootstrap_scores([*first, *second], rng=derive_rng(0, "bench"))  # as in bench
+        scores = _score_runs([*first, *second])
         for metric in metrics:
-            ours, theirs = np.split(scores[metric], [len(first)])
-            pairs[kind, metric] = (
-                average_over_seeds(ours, derive_rng(0, "compare/first")),
-                average_over_seeds(theirs, derive_rng(0, "compare/second")),
-            )
+            pairs[kind, metric] = _average_sides(scores[metric], len(first))
     differences = [compare_seed_means(*seed_means) for seed_means in pairs.values()]
     corrected = apply_holm_correction([difference.p_value for difference in differences])
     comparisons: dict[str, dict[str, Comparison]] = {kind: {} for kind in kinds}

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -218,8 +218,10 @@ def _select_image_counts() -> tuple[int, int]:
 
 
 def _bench_detectors(root: Path, test: Dataset, progress: Progress) -> dict[str, BenchResult]:
-    trained = load_detector(root / "detector" / WEIGHTS)
-    results = {"trained": bench(trained, test, progress=progress)}
+    weights = root / "detector" / WEIGHTS
+    trained = bench(load_detector(weights), test, progress=progress)
+    names = replace(trained.names, weights=str(weights))
+    results = {"trained": replace(trained, names=names)}
     shipped = SHIPPED_WEIGHTS / "dice.safetensors"
     if shipped.is_file():
         results["shipped"] = bench(load_detector(shipped), test)

@@ -37,9 +37,13 @@ from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
 PHOTO_COUNTS = (5, 10, 25, 50, 100, 200)
 """Numbers of labelled photos of variants that train on a subset."""
 
+HALVINGS = 4
+"""Points of a learning curve below the whole study, each half of the next."""
+
 _NOT_SELECTED = "not selected; add it to --variants"
 _NOT_FINISHED = "not trained yet; run the command again with --resume"
 _CORE, _TRANSFERS, _TRANSLATORS, _CURVE = "core", "transfers", "translators", "curve"
+_RENDERS, _STEPS = "renders", "steps"
 _MIXED, _FINE_TUNED, _FEATURES, _ALONE = "mixed", "fine-tuned", "features", "alone"
 
 
@@ -57,8 +61,15 @@ class VariantOption:
     skip_reason: str = ""
 
 
-def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[VariantOption, ...]:
-    """Return all variants, from the smallest part of the pipeline to real images only."""
+def list_variants(
+    captures: RealImageSplits, fixed_recipe: str | None, *, image_count: int, steps: int
+) -> tuple[VariantOption, ...]:
+    """Return all variants, from the smallest part of the pipeline to real images only.
+
+    Args:
+        image_count: number of renders of the study.
+        steps: training steps of the study.
+    """
     style = len(captures.style.samples)
     no_style = "" if style else "no style photos"
     too_few = f"{style} style photos; a transfer needs at least {MIN_REAL_IMAGES}"
@@ -72,7 +83,11 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
     counts = {count: "" if count <= photos else few_photos for count in PHOTO_COUNTS}
     rows: tuple[tuple[str, str, Variant, str], ...] = (
         (FIXED, _CORE, Variant("sim without randomization", (FIXED,)), no_fixed),
-        (RANDOMIZED, _CORE, Variant("randomized", (RANDOMIZED,)), ""),
+        *(
+            (variant.data[0], _RENDERS, variant, "") for variant in list_render_counts(image_count)
+        ),
+        *((f"{_STEPS}-{variant.steps}", _STEPS, variant, "") for variant in list_step_counts(steps)),
+        (RANDOMIZED, f"{_CORE} {_RENDERS} {_STEPS}", Variant("randomized", (RANDOMIZED,)), ""),
         (CAMERA, _CORE, Variant("randomized + camera fit", (CAMERA,)), no_camera),
         (BEST_TRANSFER, _CORE, _add_data("+ best transfer", BEST_TRANSFER), no_transfer),
         *((n, _TRANSFERS, _add_data(f"+ {n}", n), no_transfer) for n in TRANSFER_TYPES),
@@ -129,6 +144,31 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
         VariantOption(key, tuple(groups.split()), variant, reason)
         for key, groups, variant, reason in rows
     )
+
+
+def list_render_counts(image_count: int) -> tuple[Variant, ...]:
+    """Return the points of the learning curve over renders, without the last one, which has all."""
+    return tuple(
+        Variant(f"{RANDOMIZED} ({count} renders)", (f"{RANDOMIZED}-{count}",))
+        for count in _halve_repeatedly(image_count)
+    )
+
+
+def list_step_counts(steps: int) -> tuple[Variant, ...]:
+    """Return the points of the learning curve over steps, without the last one, which has all.
+
+    Each is a training of its own. Averaged weights from the middle of a longer training would have seen
+    only the high learning rates of its schedule.
+    """
+    return tuple(
+        Variant(f"{RANDOMIZED} ({count} steps)", (RANDOMIZED,), steps=count)
+        for count in _halve_repeatedly(steps)
+    )
+
+
+def _halve_repeatedly(total: int) -> list[int]:
+    """Return a half, a quarter and so on of a number, in ascending order."""
+    return sorted({total >> halving for halving in range(1, HALVINGS + 1)} - {0})
 
 
 def _add_data(name: str, dataset: str) -> Variant:

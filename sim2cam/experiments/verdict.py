@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from sim2cam.experiments.benchmark import BenchResult
 from sim2cam.experiments.reliability import Reliability
@@ -17,7 +18,7 @@ from sim2cam.metrics.error_analysis import (
     classify_objects,
 )
 from sim2cam.metrics.precision_recall import floor_threshold
-from sim2cam.metrics.verdict import Finding, Severity, Verdict
+from sim2cam.metrics.verdict import CommandNames, Finding, Severity, Verdict
 from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
 from sim2cam.models.training.config import TrainConfig
 
@@ -32,9 +33,6 @@ MIN_FAIR_AP50 = 0.5
 """AP50 below which a short training or few training images are a finding."""
 MIN_TRAINING_IMAGES = 200
 
-_RENDER = "sim2cam render RECIPE --out sim --count 1000"
-_TRAIN = f"sim2cam train RECIPE --data sim --steps {TrainConfig.steps} --out run"
-_TUNE = "sim2cam tune WEIGHTS OTHER_LABELLED_IMAGES --out tuned"
 _TUNE_TEXT = "Tune on other labelled images than these."
 _CONFUSION_TEXT = (
     "Compare the pairs in the confusion matrix; if only fine marks differ, set roi_classifier = true "
@@ -43,35 +41,41 @@ _CONFUSION_TEXT = (
 _MISSED_TEXT = "Render more objects of the sizes and visibility with a low recall."
 
 
-@dataclass(frozen=True)
-class _FalsePositiveText:
-    """Description of false positives of a kind, and what to do."""
-
-    description: str
-    remedy: str
-    action: str
-
-
-_FALSE_POSITIVES: dict[OutcomeKind, _FalsePositiveText] = {
-    "localisation": _FalsePositiveText(
+_FALSE_POSITIVES: dict[OutcomeKind, tuple[str, str]] = {
+    "localisation": (
         "are localisation errors (IoU 0.1 to 0.5 with an object)",
         "Train longer, or on more varied renders.",
-        f"{_RENDER} && {_TRAIN}",
     ),
-    "both": _FalsePositiveText(
-        "have a wrong category and a localisation error", "Train longer.", _TRAIN
-    ),
-    "duplicate": _FalsePositiveText(
+    "both": ("have a wrong category and a localisation error", "Train longer."),
+    "duplicate": (
         "are duplicates of a detected object",
         "Train longer, on renders with as many overlapping objects as here.",
-        f"{_RENDER} && {_TRAIN}",
     ),
-    "background": _FalsePositiveText(
-        "lie on the background",
-        "Train with photos of backgrounds without objects.",
-        "sim2cam train RECIPE --data DATA --backgrounds PHOTOS --out run",
-    ),
+    "background": ("lie on the background", "Train with photos of backgrounds without objects."),
 }
+"""Description of false positives of each kind, and what to do."""
+
+
+class _Commands:
+    """Commands that findings recommend."""
+
+    def __init__(self, names: CommandNames) -> None:
+        weights, recipe, images = map(shlex.quote, astuple(names))
+        self.train = f"sim2cam train {recipe} --data sim --steps {TrainConfig.steps} --out run"
+        render = f"sim2cam render {recipe} --out sim --count 1000"
+        self.render_and_train = f"{render} && {self.train}"
+        self.train_on_backgrounds = (
+            f"sim2cam train {recipe} --data sim --backgrounds PHOTOS --out run"
+        )
+        self.tune = f"sim2cam tune {weights} OTHER_LABELLED_IMAGES --out tuned"
+        self.fit_domain = f"sim2cam domain fit {recipe} --captures {images} --out fitted"
+        self.predict = f"sim2cam predict {weights} IMAGES"
+
+    def reduce(self, kind: OutcomeKind) -> str:
+        """Return the command against false positives of a kind."""
+        if kind == "background":
+            return self.train_on_backgrounds
+        return self.train if kind == "both" else self.render_and_train
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,13 @@ def build_verdict(result: BenchResult, warnings: Sequence[str]) -> Verdict:
         warnings: Warnings about images and detections, which end the verdict.
     """
     expansion = compare_box_sizes(result.captures, result.predictions)
+    commands = _Commands(result.names)
     findings = (
-        *_judge_training(result),
-        *_judge_errors(result, expansion),
-        *_judge_reliability(result.reliability, len(result.captures.samples)),
-        *_recommend_threshold(result),
-    )  # fmt: skip
+        *_judge_training(result, commands),
+        *_judge_errors(result, expansion, commands),
+        *_judge_reliability(result.reliability, len(result.captures.samples), commands),
+        *_recommend_threshold(result, commands),
+    )
     stated = None if expansion is None else expansion.warning
     others = [w.removeprefix("warning: ") for w in dict.fromkeys(warnings) if w != stated]
     return Verdict((*findings, *(Finding(w[:1].upper() + w[1:], "warning") for w in others)))
@@ -111,7 +116,7 @@ def _collect_outcomes(result: BenchResult) -> _Outcomes:
     )
 
 
-def _judge_training(result: BenchResult) -> Iterator[Finding]:
+def _judge_training(result: BenchResult, commands: _Commands) -> Iterator[Finding]:
     """Yield a finding if a detector with bad scores was trained from scratch for too short, or on too few images."""
     training = result.training
     if training is None or result.ap_losses.ap50 >= MIN_FAIR_AP50:
@@ -127,26 +132,30 @@ def _judge_training(result: BenchResult) -> Iterator[Finding]:
     yield Finding(
         f"{text}: {' and '.join(remedies)}.",
         "problem",
-        f"{_RENDER} && {_TRAIN}" if has_few_images else _TRAIN,
+        commands.render_and_train if has_few_images else commands.train,
     )
 
 
-def _judge_errors(result: BenchResult, expansion: BoxExpansion | None) -> list[Finding]:
+def _judge_errors(
+    result: BenchResult, expansion: BoxExpansion | None, commands: _Commands
+) -> list[Finding]:
     """Return the findings on objects and detections: first problems, the highest loss of AP50 first."""
     outcomes, losses = _collect_outcomes(result), result.ap_losses.losses
     findings = [
-        *_judge_objects(outcomes, losses),
-        *_judge_categories(outcomes, losses, len(result.captures.categories)),
-        *_judge_false_positives(outcomes, losses, expansion),
+        *_judge_objects(outcomes, losses, commands),
+        *_judge_categories(outcomes, losses, len(result.captures.categories), commands),
+        *_judge_false_positives(outcomes, losses, expansion, commands),
     ]
     if expansion is not None:
         loss = max(losses["localisation"], expansion.ap50_after - expansion.ap50_before)
-        findings.append((loss, _judge_boxes(expansion)))
+        findings.append((loss, _judge_boxes(expansion, commands)))
     findings.sort(key=lambda pair: (pair[1].severity != "problem", -pair[0]))
     return [finding for _, finding in findings]
 
 
-def _judge_objects(outcomes: _Outcomes, losses: Losses) -> Iterator[tuple[float, Finding]]:
+def _judge_objects(
+    outcomes: _Outcomes, losses: Losses, commands: _Commands
+) -> Iterator[tuple[float, Finding]]:
     kinds = Counter(o.kind for o in outcomes.objects)
     found = kinds["true positive"] + kinds["confusion"]
     share = found / len(outcomes.objects)
@@ -157,14 +166,14 @@ def _judge_objects(outcomes: _Outcomes, losses: Losses) -> Iterator[tuple[float,
     if severity == "problem" and is_missed:
         yield (
             losses["missed"],
-            Finding(f"{text}. {_MISSED_TEXT}", severity, f"{_RENDER} && {_TRAIN}"),
+            Finding(f"{text}. {_MISSED_TEXT}", severity, commands.render_and_train),
         )
     else:
         yield losses["missed"], Finding(f"{text}.", severity)
 
 
 def _judge_categories(
-    outcomes: _Outcomes, losses: Losses, category_count: int
+    outcomes: _Outcomes, losses: Losses, category_count: int, commands: _Commands
 ) -> Iterator[tuple[float, Finding]]:
     kinds = Counter(o.kind for o in outcomes.objects)
     found = kinds["true positive"] + kinds["confusion"]
@@ -179,43 +188,45 @@ def _judge_categories(
         text += f"; most often {true} is taken for {predicted} ({count} of {kinds['confusion']})"
     severity = _grade(share)
     if severity == "problem":
-        yield losses["confusion"], Finding(f"{text}. {_CONFUSION_TEXT}", severity, _TRAIN)
+        yield losses["confusion"], Finding(f"{text}. {_CONFUSION_TEXT}", severity, commands.train)
     else:
         yield losses["confusion"], Finding(f"{text}.", severity)
 
 
-def _judge_boxes(expansion: BoxExpansion) -> Finding:
+def _judge_boxes(expansion: BoxExpansion, commands: _Commands) -> Finding:
     direction = "large" if expansion.excess > 0 else "small"
     text = (
         f"Boxes are {abs(expansion.excess):.0%} too {direction}. With the labelled size, AP50 is "
         f"{expansion.ap50_after:.2f} instead of {expansion.ap50_before:.2f}."
     )
     if expansion.is_useful:
-        return Finding(f"{text} {_TUNE_TEXT}", "problem", _TUNE)
+        return Finding(f"{text} {_TUNE_TEXT}", "problem", commands.tune)
     return Finding(text, "problem")
 
 
 def _judge_false_positives(
-    outcomes: _Outcomes, losses: Losses, expansion: BoxExpansion | None
+    outcomes: _Outcomes, losses: Losses, expansion: BoxExpansion | None, commands: _Commands
 ) -> Iterator[tuple[float, Finding]]:
     kinds = Counter(o.kind for o in outcomes.detections)
     is_tunable = expansion is not None and expansion.is_useful
-    for kind, text in _FALSE_POSITIVES.items():
+    for kind, (predicate, remedy) in _FALSE_POSITIVES.items():
         share = kinds[kind] / max(1, len(outcomes.detections))
         if share < MIN_ERROR_SHARE:
             continue
         description = (
-            f"{share:.0%} of the detections {text.description}. At all confidences, they cost "
+            f"{share:.0%} of the detections {predicate}. At all confidences, they cost "
             f"{losses[kind]:.2f} AP50."
         )
         severity: Severity = "problem" if share >= 1 - GOOD_SHARE else "note"
         if kind == "localisation" and is_tunable:  # tuning the boxes comes first
             yield losses[kind], Finding(description, severity)
         else:
-            yield losses[kind], Finding(f"{description} {text.remedy}", severity, text.action)
+            yield losses[kind], Finding(f"{description} {remedy}", severity, commands.reduce(kind))
 
 
-def _judge_reliability(reliability: Reliability, image_count: int) -> Iterator[Finding]:
+def _judge_reliability(
+    reliability: Reliability, image_count: int, commands: _Commands
+) -> Iterator[Finding]:
     rate, limit = reliability.ood_rate, reliability.false_positive_rate
     if rate is not None and limit is not None:
         is_high = rate.ci95[0] > limit
@@ -223,13 +234,15 @@ def _judge_reliability(reliability: Reliability, image_count: int) -> Iterator[F
         yield Finding(
             f"{rate.value:.0%} of the images are out-of-distribution; {expected}.",
             "problem" if is_high else "good",
-            "sim2cam domain fit RECIPE --captures IMAGES --out fitted" if is_high else None,
+            commands.fit_domain if is_high else None,
         )
     if reliability.calibration is not None:
-        yield from _judge_calibration(reliability.calibration, image_count)
+        yield from _judge_calibration(reliability.calibration, image_count, commands)
 
 
-def _judge_calibration(calibration: ConfidenceCalibration, image_count: int) -> Iterator[Finding]:
+def _judge_calibration(
+    calibration: ConfidenceCalibration, image_count: int, commands: _Commands
+) -> Iterator[Finding]:
     if calibration.ece.ci95[0] <= calibration.chance_ece:
         return
     total = sum(b.n_detections for b in calibration.bins)
@@ -242,16 +255,16 @@ def _judge_calibration(calibration: ConfidenceCalibration, image_count: int) -> 
     if image_count < MIN_CALIBRATION_IMAGES:
         yield Finding(text, "note")
     else:
-        yield Finding(f"{text} {_TUNE_TEXT}", "note", _TUNE)
+        yield Finding(f"{text} {_TUNE_TEXT}", "note", commands.tune)
 
 
-def _recommend_threshold(result: BenchResult) -> Iterator[Finding]:
+def _recommend_threshold(result: BenchResult, commands: _Commands) -> Iterator[Finding]:
     if result.ap_losses.ap50 > 0:
         threshold = f"{floor_threshold(result.threshold):.2f}"
         yield Finding(
             f"The best F1 is reached with a minimum confidence of {threshold}.",
             "note",
-            f"sim2cam predict WEIGHTS IMAGES --min-score {threshold}",
+            f"{commands.predict} --min-score {threshold}",
         )
 
 

@@ -10,3 +10,9 @@ POSE_METRICS = {
     "ar": "AR", "ar_vsd": "AR(VSD)", "ar_mssd": "AR(MSSD)", "ar_mspd": "AR(MSPD)",
     "add_or_s": "ADD(-S)",
 }  # fmt: skip
+
+
+def get_metric_titles(kind: str) -> dict[str, str]:
+    """Return the metrics of a kind of output, with display names."""
+    titles = {"boxes": BOX_METRICS, "segments": SEGMENT_METRICS, "poses": POSE_METRICS}
+    return titles.get(kind, SHAPE_METRICS)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate
 from sim2cam.metrics.detection import (
-    N_RESAMPLES,
     Detection,
     LabelledDataset,
     LabelledImage,
     LabelledObject,
     Predictions,
     average_defined,
+    bootstrap_scores,
     is_ignored,
     stack_boxes,
 )
@@ -25,48 +27,66 @@ from sim2cam.metrics.resampling import group_images
 from sim2cam.metrics.slices import SIZE_EDGES_PX, VISIBILITY_EDGES
 
 Range = tuple[float, float]
+T = TypeVar("T")
 _NO_MATCHES = match_boxes(
     np.zeros((0, 4)), np.zeros(0), np.zeros((0, 4)), np.zeros(0, np.bool_), np.zeros(0, np.bool_)
 )
 
 
-def compute_sliced_ap50(
-    dataset: LabelledDataset, predictions: Predictions, rng: np.random.Generator
-) -> dict[str, dict[str, Estimate]]:
-    """Return AP50 by object size and by visible fraction, for attributes with several values.
+class SlicedEvaluator:
+    """Matched detections that can be scored by object size and by visible fraction.
 
     As for COCO's area ranges, objects outside a range are ignored. Unmatched detections count in
     the range of their size, and in every range of the visible fraction, as they have none.
     """
-    measures: dict[str, tuple[Sequence[float], Callable[[LabelledObject], float | None]]] = {
-        "size, px": (SIZE_EDGES_PX, _measure_size),
-        "visible fraction": (VISIBILITY_EDGES, lambda label: label.visible_fraction),
-    }
-    units = group_images(dataset.samples)
-    counts = np.ones((1, units.n_images), np.int64)
-    counts = np.concatenate([counts, units.sample_image_counts(N_RESAMPLES, rng)])
-    sliced: dict[str, dict[str, Estimate]] = {}
-    for attribute, (edges, measure) in measures.items():
-        estimates = {}
-        for low, high in itertools.pairwise((-math.inf, *edges, math.inf)):
-            values = average_defined(
-                np.stack(
+
+    def __init__(self, dataset: LabelledDataset, predictions: Predictions) -> None:
+        self.units = group_images(dataset.samples)
+        self._slices = {
+            f"{attribute}/{_name_range(*limits)}": [
+                CategoryMatches(
                     [
-                        CategoryMatches(
-                            [
-                                _match_range(sample, predictions, category, measure, (low, high))
-                                for sample in dataset.samples
-                            ]
-                        ).compute_average_precision(counts, [0])[:, 0]
-                        for category in dataset.categories
+                        _match_range(sample, predictions, category, measure, limits)
+                        for sample in dataset.samples
                     ]
                 )
+                for category in dataset.categories
+            ]
+            for attribute, (edges, measure) in _MEASURES.items()
+            for limits in itertools.pairwise((-math.inf, *edges, math.inf))
+        }
+
+    def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """Return AP50 (n_resamples,) by ``ATTRIBUTE/RANGE``; NaN if undefined."""
+        return {
+            name: average_defined(
+                np.stack([c.compute_average_precision(image_counts, [0])[:, 0] for c in categories])
             )
-            if math.isfinite(values[0]):
-                estimates[_name_range(low, high)] = bootstrap_estimate(float(values[0]), values[1:])
-        if len(estimates) > 1:
-            sliced[attribute] = estimates
-    return sliced
+            for name, categories in self._slices.items()
+        }
+
+
+def compute_sliced_ap50(
+    dataset: LabelledDataset, predictions: Predictions, rng: np.random.Generator
+) -> dict[str, dict[str, Estimate]]:
+    """Return AP50 by object size and by visible fraction, for attributes with several values."""
+    scores = bootstrap_scores([SlicedEvaluator(dataset, predictions)], rng=rng)
+    return group_by_attribute(
+        {
+            name: bootstrap_estimate(float(values[0]), values[1:])
+            for name, (values,) in scores.items()
+            if math.isfinite(values[0])
+        }
+    )
+
+
+def group_by_attribute(values: Mapping[str, T]) -> dict[str, dict[str, T]]:
+    """Group values by ``ATTRIBUTE/VALUE`` and drop attributes with one value."""
+    groups: dict[str, dict[str, T]] = {}
+    for name, value in values.items():
+        attribute, _, key = name.partition("/")
+        groups.setdefault(attribute, {})[key] = value
+    return {attribute: group for attribute, group in groups.items() if len(group) > 1}
 
 
 def _match_range(
@@ -111,3 +131,9 @@ def _name_range(low: float, high: float) -> str:
     if math.isinf(low):
         return f"below {high:g}"
     return f"{low:g} or more" if math.isinf(high) else f"{low:g} to {high:g}"
+
+
+_MEASURES: dict[str, tuple[Sequence[float], Callable[[LabelledObject], float | None]]] = {
+    "size, px": (SIZE_EDGES_PX, _measure_size),
+    "visible fraction": (VISIBILITY_EDGES, lambda label: label.visible_fraction),
+}

@@ -13,6 +13,7 @@ VSD_TAUS = np.arange(0.05, 0.51, 0.05)
 
 _VISIBILITY_TOLERANCE_M = 0.015  # maximum distance behind the measured surface, as in BOP
 _NEAR_PLANE_M = 1e-3
+_MIN_AREA_PX = 1e-9  # twice the area of a triangle; smaller ones are edge-on
 _MAX_CELLS = 4_000_000  # pixels of triangle windows in memory at once
 
 
@@ -71,9 +72,10 @@ def rasterize_depth(
     inverse_depth = np.zeros(height * width)
     # triangles of similar size together, so that square windows hold few empty pixels
     levels = np.ceil(np.log2(np.maximum(sides, 1))).astype(np.int64)
-    is_not_empty = (high >= low).all(axis=1)
-    for level in np.unique(levels[is_not_empty]):
-        members = np.flatnonzero(is_not_empty & (levels == level))
+    area = _cross(xy[:, 1] - xy[:, 0], xy[:, 2] - xy[:, 0])
+    is_visible = (high >= low).all(axis=1) & (np.abs(area) > _MIN_AREA_PX)
+    for level in np.unique(levels[is_visible]):
+        members = np.flatnonzero(is_visible & (levels == level))
         for chunk in np.array_split(members, 1 + len(members) * 4**level // _MAX_CELLS):
             pixels, values = _rasterize_triangles(
                 xy[chunk], corner_inverse_depth[chunk], low[chunk], high[chunk], 2**level, width
@@ -98,10 +100,9 @@ def _rasterize_triangles(
     a, b, c = xy[:, None, 0], xy[:, None, 1], xy[:, None, 2]
     area = _cross(b - a, c - a)
     weights = np.stack([_cross(b - pixels, c - pixels), _cross(c - pixels, a - pixels)], axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):  # edge-on triangles have no area
-        first, second = np.moveaxis(weights / area[..., None], -1, 0)
-        third = 1 - first - second
-        is_inside = (first >= 0) & (second >= 0) & (third >= 0) & (area != 0)
+    first, second = np.moveaxis(weights / area[..., None], -1, 0)
+    third = 1 - first - second
+    is_inside = (first >= 0) & (second >= 0) & (third >= 0)
     is_inside &= (pixels <= high[:, None]).all(axis=-1)
     values = (
         first * inverse_depth[:, None, 0]

@@ -29,6 +29,10 @@ CLUTTER_PREFIX = "clutter/"
 """Prefix of the names of clutter assets."""
 
 
+_IMAGE_FACTOR = "picture"
+"""Factor of a group that chooses images of a folder."""
+
+
 @dataclass(frozen=True)
 class ClutterFolder:
     """Unlabelled objects from files, which occlude others: the ``[assets.clutter]`` table of a recipe.
@@ -252,12 +256,12 @@ def expand_image_patterns(group: Any, names: Sequence[str], path: Path, group_na
     Raises:
         RecipeError: if no image matches a pattern.
     """
-    distribution = group.get("picture") if isinstance(group, dict) else None
-    options = distribution.get("options") if isinstance(distribution, dict) else None
-    if not isinstance(options, list) or distribution is None:
+    factor = group.get(_IMAGE_FACTOR) if isinstance(group, dict) else None
+    options = factor.get("options") if isinstance(factor, dict) else None
+    if not isinstance(options, list) or factor is None:
         return group
     patterns = [o for o in options if isinstance(o, str) and o not in names and set(o) & set("*?[")]
-    weights = distribution.get("weights") or [1.0] * len(options)
+    weights = factor.get("weights") or [1.0] * len(options)
     is_valid = isinstance(weights, list) and len(weights) == len(options)
     if not patterns or not is_valid or not all(isinstance(w, int | float) for w in weights):
         return group  # the validation reports wrong weights
@@ -266,7 +270,9 @@ def expand_image_patterns(group: Any, names: Sequence[str], path: Path, group_na
         matches = fnmatch.filter(names, option) if option in patterns else [option]
         if not matches:
             hint = suggest_name(option, names)
-            raise RecipeError(path, f"'domain.{group_name}': no image '{option}'. {hint}")
+            raise RecipeError(
+                path, f"'domain.{group_name}.{_IMAGE_FACTOR}': no image '{option}'. {hint}"
+            )
         expanded += [(match, weight / len(matches)) for match in matches]
     choice = {"options": [o for o, _ in expanded], "weights": [w for _, w in expanded]}
-    return group | {"picture": distribution | choice}
+    return group | {_IMAGE_FACTOR: factor | choice}

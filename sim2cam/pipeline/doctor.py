@@ -23,6 +23,7 @@ from sim2cam.assets.package_files import (
     find_panoramas,
 )
 from sim2cam.data.cache import get_cache_folder
+from sim2cam.data.camera_databases.installed import find_lens_database, find_noise_database
 from sim2cam.data.data_folder import locate_data_folder
 from sim2cam.data.environment import PYBULLET, get_package_version
 from sim2cam.data.photo_sources import list_photo_folders
@@ -76,6 +77,7 @@ def run_checks() -> list[SystemCheck]:
         check_opengl(),
         check_photographs(),
         check_household_meshes(),
+        check_camera_databases(),
         check_cache(),
         check_disk(Path.cwd()),
     ]
@@ -225,6 +227,21 @@ def check_household_meshes() -> SystemCheck:
     return SystemCheck(
         "household meshes", bool(names), ", ".join(names) or "none", remedy, required=False
     )
+
+
+def check_camera_databases() -> SystemCheck:
+    """Check which databases recipes can sample sensors and lenses from; none is required."""
+    places = []
+    for find in (find_noise_database, find_lens_database):
+        try:
+            database = find()
+        except BackendError as error:
+            places.append(str(error))
+        else:
+            first = database.files[0]
+            place = first if len(database.files) == 1 else first.parent
+            places.append(f"{database.name}: {place}")
+    return SystemCheck("camera databases", True, "; ".join(places), required=False)
 
 
 def check_cache() -> SystemCheck:

@@ -36,6 +36,12 @@ from sim2cam.pipeline.asset_folder import (
     resolve_assets_folder,
     resolve_image_folder,
 )
+from sim2cam.pipeline.database_cameras import (
+    LensDatabase,
+    SensorDatabase,
+    apply_camera_databases,
+    collect_database_licences,
+)
 from sim2cam.pipeline.recipe_files import find_recipe
 from sim2cam.pipeline.renamed_keys import check_renamed_keys
 from sim2cam.pipeline.requirements import Requirement, check_requirement
@@ -186,6 +192,7 @@ class Recipe:
         require: requirements that every scene must meet, by name.
         skies: environment maps; a file names their folder.
         pictures: texture images; a file names their folder.
+        sensor, lens: databases from which cameras are sampled; None for those of the domain.
     """
 
     name: str
@@ -198,6 +205,8 @@ class Recipe:
     require: Mapping[str, Requirement] = field(default_factory=dict)
     skies: tuple[EnvironmentMapInfo, ...] = ()
     pictures: tuple[TextureImageInfo, ...] = ()
+    sensor: SensorDatabase | None = None
+    lens: LensDatabase | None = None
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.categories):
@@ -257,12 +266,13 @@ class Recipe:
         return assets | skies | textures
 
     def collect_licences(self) -> dict[str, str]:
-        """Return the known licences of asset and image files, by their names in records."""
+        """Return the known licences of databases, and of files by their names in records."""
         names = self.map_file_names()
         licences = {asset.mesh.path: asset.licence for asset in self.assets}
         licences |= {sky.file.path: sky.licence for sky in self.skies}
         licences |= {texture.file.path: texture.licence for texture in self.pictures}
-        return {names[path]: licence for path, licence in licences.items() if licence}
+        files = {names[path]: licence for path, licence in licences.items() if licence}
+        return files | collect_database_licences(self.sensor, self.lens)
 
     def collect_credits(self) -> dict[str, str]:
         """Return the known authors and sources of asset and image files, by their names in records."""
@@ -275,7 +285,7 @@ class Recipe:
     def collect_rendering_settings(self) -> dict[str, Any]:
         """Return the settings that determine the bytes of the rendered dataset, as JSON values."""
         values = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
-        optional = [key for key in ("assets", "require", "skies", "pictures") if getattr(self, key)]
+        optional = [key for key in _OPTIONAL_SETTINGS if getattr(self, key)]
         for asset in values["assets"]:
             del asset["mesh"]["path"]  # only the content of a file counts
         for image in (*values["skies"], *values["pictures"]):
@@ -299,6 +309,7 @@ class Recipe:
 
 
 _RENDERING_KEYS = ("name", "categories", "domain", "render")
+_OPTIONAL_SETTINGS = ("assets", "require", "skies", "pictures", "sensor", "lens")
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
@@ -335,6 +346,8 @@ def _build_recipe(layers: Sequence[dict[str, Any] | Path], path: Path) -> Recipe
     _check_domain_keys(tables.get("domain"), path)
     tables = _remove_disabled(tables)
     try:
+        size = _RENDER_ADAPTER.validate_python({"render": tables.get("render", {})})["render"]
+        tables = apply_camera_databases(tables, (size.width, size.height), path)
         resolved = _resolve_images(_resolve_assets(tables, path), path)
         recipe = _ADAPTER.validate_python(_complete_categories(resolved, path))
     except ValidationError as error:
@@ -593,6 +606,7 @@ def _parse_image_folder(table: Any) -> Path:
     return Path(TypeAdapter(ImageFolder).validate_python(table).folder)
 
 
+_RENDER_ADAPTER: TypeAdapter[dict[str, RenderOptions]] = TypeAdapter(dict[str, RenderOptions])
 _ASSETS_ADAPTER: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
 
 

@@ -21,6 +21,7 @@ from sim2cam.errors import UsageError
 from sim2cam.models.training.config import AdaptationConfig, BackboneTuning, FineTuning, TrainConfig
 from sim2cam.objects.kind import ObjectKind, list_kinds
 from sim2cam.pipeline.asset_folder import AssetFolder, ClutterFolder
+from sim2cam.pipeline.database_cameras import LensDatabase, SensorDatabase
 from sim2cam.pipeline.recipe import AdaptOptions, ImageFolder, RenderOptions, SequenceOptions
 from sim2cam.pipeline.requirements import Requirement
 from sim2cam.randomize.distributions import Constant, Distribution
@@ -43,6 +44,8 @@ _SECTION_TYPES: Mapping[str, type] = {
     "assets.clutter": ClutterFolder,
     "skies": ImageFolder,
     "pictures": ImageFolder,
+    "sensor": SensorDatabase,
+    "lens": LensDatabase,
     "require.NAME": Requirement,
     "adapt": AdaptOptions,
     "adapt.translator": TranslatorConfig,

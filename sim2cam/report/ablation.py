@@ -8,19 +8,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from sim2cam.errors import InputError
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.names import BOX_METRICS
 from sim2cam.metrics.power import SIGNIFICANCE
+from sim2cam.metrics.power_law import PowerLaw
 from sim2cam.report.canvas import Chart
-from sim2cam.report.charts import IntervalMark, build_curve_chart, build_interval_chart
+from sim2cam.report.charts import (
+    GREY_COLOUR,
+    IntervalMark,
+    build_curve_chart,
+    build_interval_chart,
+)
+from sim2cam.report.gallery import OUTCOME_COLOURS, build_gallery_pairs
 from sim2cam.report.page import write_page
+from sim2cam.report.values import ExamplePairs
 
 METRIC_TITLES = {name: BOX_METRICS[name] for name in ("ap50", "ap", "ap75", "agnostic_ap50")}
 """Titles of metrics in page order, the primary metric first."""
-_GREY_COLOUR = 7  # for differences that are not significant
+_TREND_POINTS = 64
 
 
 @dataclass(frozen=True)
@@ -65,11 +74,31 @@ class VariantComparison(BaseModel):
 
 
 @dataclass(frozen=True)
+class LearningCurve:
+    """Scores by size of a training resource.
+
+    Attributes:
+        resource: Name, such as ``renders``.
+        law: Power law of 1 - score; None if the points determine none.
+        determines_floor: Whether the points determine the floor of the law.
+        summary: Whether more of the resource helps.
+    """
+
+    resource: str
+    metric: str
+    points: dict[int, Estimate]
+    law: PowerLaw | None
+    determines_floor: bool
+    summary: str
+
+
+@dataclass(frozen=True)
 class AblationResults:
     """Results of an ablation study.
 
     Attributes:
         learning_curve: AP50 by number of labelled images, for training on these images only.
+        fitted_curves: Learning curves with the power laws through them.
     """
 
     protocol: dict[str, str]
@@ -77,6 +106,7 @@ class AblationResults:
     comparisons: tuple[VariantComparison, ...]
     learning_curve: dict[int, Estimate]
     equivalents: dict[str, str]
+    fitted_curves: tuple[LearningCurve, ...]
     notes: tuple[str, ...]
 
 
@@ -85,7 +115,8 @@ def read_ablation(path: Path) -> AblationResults:
 
     ``variants`` have the form described in ``benchmarks/readme_tables.py``. Optional keys: ``comparisons``
     (``first second metric value ci95 p_holm min_detectable_effect``), ``planned`` (names of all variants;
-    those without results are returned as not run), ``not_run``, ``equivalents``, ``notes``, ``warnings``.
+    those without results are returned as not run), ``not_run``, ``equivalents``, ``learning_curves``,
+    ``notes``, ``warnings``.
 
     Raises:
         InputError: If the file is missing, damaged, or has another format.
@@ -113,12 +144,19 @@ def read_ablation(path: Path) -> AblationResults:
             for p in sorted(content.equivalents.curve, key=lambda p: p.labelled_images)
         },
         equivalents={e.variant: e.summary for e in content.equivalents.variants},
+        fitted_curves=tuple(map(_build_learning_curve, content.learning_curves)),
         notes=(*content.notes, *content.warnings),
     )
 
 
-def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> Path:
-    """Write a self-contained page and return its path."""
+def write_ablation_page(
+    results: AblationResults, out: Path, *, title: str, examples: ExamplePairs | None = None
+) -> Path:
+    """Write a self-contained page and return its path.
+
+    Args:
+        examples: Images with the detections of the best and of the worst variant; None without.
+    """
     metrics = [m for m in METRIC_TITLES if any(m in variant.scores for variant in results.variants)]
     return write_page(
         out,
@@ -139,7 +177,11 @@ def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> P
             if (comparisons := [c for c in results.comparisons if c.metric == metric])
         ),
         learning_curve=_plot_learning_curve(results) if results.learning_curve else None,
+        fitted_curves=[(curve, _plot_fitted_curve(curve)) for curve in results.fitted_curves],
         significance=SIGNIFICANCE,
+        examples=examples,
+        pairs=build_gallery_pairs(examples) if examples else (),
+        outcome_colours=OUTCOME_COLOURS,
     )
 
 
@@ -173,6 +215,25 @@ class _EquivalentsRecord(BaseModel):
     variants: list[_EquivalentRecord] = []
 
 
+class _SizeRecord(BaseModel):
+    size: int = Field(gt=0)
+    value: float
+    ci95: tuple[float, float]
+
+
+class _FitRecord(BaseModel):
+    law: PowerLaw
+    determines_floor: bool
+
+
+class _LearningCurveRecord(BaseModel):
+    resource: str
+    metric: Literal["ap", "ap50", "agnostic_ap50"]
+    points: list[_SizeRecord] = Field(min_length=1)
+    fit: _FitRecord | None
+    summary: str
+
+
 class _AblationRecord(BaseModel):
     protocol: dict[str, Any] = {}
     planned: list[str] = []
@@ -180,6 +241,7 @@ class _AblationRecord(BaseModel):
     not_run: list[_SkippedRecord] = []
     comparisons: list[VariantComparison] = []
     equivalents: _EquivalentsRecord = _EquivalentsRecord()
+    learning_curves: list[_LearningCurveRecord] = []
     notes: list[str] = []
     warnings: list[str] = []
 
@@ -188,6 +250,16 @@ def _build_variant(record: _VariantRecord) -> VariantResult:
     scores = {m: score for m in METRIC_TITLES if (score := getattr(record, m)) is not None}
     runs = {m: tuple(float(seed[m]) for seed in record.seeds if m in seed) for m in scores}
     return VariantResult(record.name, len(record.seeds), scores, runs)
+
+
+def _build_learning_curve(record: _LearningCurveRecord) -> LearningCurve:
+    points = {p.size: Estimate(p.value, p.ci95) for p in record.points}
+    law, determines_floor = None, False
+    if record.fit:
+        law, determines_floor = record.fit.law, record.fit.determines_floor
+    return LearningCurve(
+        record.resource, record.metric, points, law, determines_floor, record.summary
+    )
 
 
 def _format_value(value: Any) -> str:
@@ -210,10 +282,21 @@ def _plot_learning_curve(results: AblationResults) -> Chart:
     )
 
 
+def _plot_fitted_curve(curve: LearningCurve) -> Chart:
+    """Plot a learning curve with its power law up to twice the largest size."""
+    title, law = METRIC_TITLES[curve.metric], curve.law
+    if law is None:
+        return build_curve_chart(title, curve.points, {}, x_label=curve.resource)
+    sizes = np.geomspace(min(curve.points), 2 * max(curve.points), _TREND_POINTS)
+    trend = np.stack([sizes, 1 - law.predict_errors(sizes)], axis=1)
+    limit = {"limit, 1 − c": 1 - law.c} if curve.determines_floor else {}
+    return build_curve_chart(title, curve.points, limit, x_label=curve.resource, trend=trend)
+
+
 def _plot_differences(metric: str, comparisons: Sequence[VariantComparison]) -> Chart:
     ranges = [
         IntervalMark(
-            f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else _GREY_COLOUR
+            f"{c.first} − {c.second}", c.value, c.ci95, (), 0 if c.is_significant else GREY_COLOUR
         )
         for c in comparisons
     ]

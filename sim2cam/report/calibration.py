@@ -17,6 +17,8 @@ from sim2cam.report.camera_charts import (
     build_line_grid_chart,
     build_noise_chart,
     build_projection_chart,
+    build_radial_error_chart,
+    build_residual_chart,
     build_vignetting_chart,
 )
 from sim2cam.report.camera_parameters import PARAMETER_GROUPS, ParameterText
@@ -61,6 +63,8 @@ def write_calibration_page(fit: CameraFit, camera_file: Path, out: Path) -> Path
     builders = (
         build_line_grid_chart,
         build_projection_chart,
+        build_residual_chart,
+        build_radial_error_chart,
         build_vignetting_chart,
         build_noise_chart,
         build_edge_chart,
@@ -73,9 +77,7 @@ def write_calibration_page(fit: CameraFit, camera_file: Path, out: Path) -> Path
         verdict=summarize_calibration(fit, camera_file),
         groups=_build_groups(fit),
         charts=[chart for build in builders if (chart := build(fit)) is not None],
-        models_chart=build_bar_chart("RMS reprojection error on held-out photos, px", held_out)
-        if held_out
-        else None,
+        models_chart=build_bar_chart("RMS reprojection error on held-out photos, px", held_out),
         excluded=tuple(_list_excluded(fit)),
     )
 

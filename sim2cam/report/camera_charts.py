@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 
 from sim2cam.adapt.calibration.bundle_adjustment import FittableLens
 from sim2cam.adapt.calibration.camera_fit import CameraFit
+from sim2cam.adapt.calibration.corner_residuals import unpack_residuals
 from sim2cam.errors import LensError
 from sim2cam.render.sensor.sensor import develop
 from sim2cam.report.canvas import COLOURS, MUTED, STYLE, WIDTH_PX, Canvas, Chart, LegendEntry
+from sim2cam.report.charts import build_line_chart
+from sim2cam.report.values import Curves, Series
 from sim2cam.scene.sensor import Sensor
 
 Floats = NDArray[np.float64]
@@ -22,6 +25,9 @@ _GRID_LINES = (9, 7)  # vertical and horizontal lines of the scene
 _LINE_POINTS = 101
 _MAX_LINE_DEG = 80.0  # off the axis, so that lines of a plane stay finite
 _SPREAD = (0.025, 0.5, 0.975)  # quantiles of bands
+_RESIDUAL_SHARE = 0.05  # length of a long arrow, over the width of the image
+_MIN_RESIDUAL_PX, _ARROW_HEAD = 0.01, 0.3  # the head relative to the arrow
+_RADIAL_BINS = 8
 _EDGE_PX, _EDGE_LEVELS = 16, (0.1, 0.2)  # half width and radiance of the two sides of an edge
 
 
@@ -30,11 +36,8 @@ def build_line_grid_chart(fit: CameraFit) -> Chart | None:
     """Build a chart of straight lines of the scene as the lens shows them; None without a lens."""
     if fit.lens is None:
         return None
-    lens, side = fit.lens.to_lens(), WIDTH_PX - 20
-    canvas = Canvas(side * fit.height / fit.width, left=10, right=10, bottom=10)
+    lens, canvas = fit.lens.to_lens(), _make_image_canvas(fit)
     axes = canvas.axes
-    axes.set(xlim=(-0.5, fit.width - 0.5), ylim=(fit.height - 0.5, -0.5), xticks=[], yticks=[])
-    axes.spines[:].set(visible=True, color=MUTED)
     for line in _project_grid_lines(lens, fit.width, fit.height):
         axes.plot(*line.T, color=COLOURS[0], linewidth=1.3)
     axes.plot(lens.cx_px, lens.cy_px, "+", color=COLOURS[1], markersize=11)
@@ -74,6 +77,39 @@ def build_projection_chart(fit: CameraFit) -> Chart | None:
         f"The corner of the image at {radii[-1]:.0f} px is {angles[-1]:.1f} degrees off the axis"
     )
     return canvas.save("Projection", description, legend)
+
+
+@matplotlib.rc_context(STYLE)
+def build_residual_chart(fit: CameraFit) -> Chart | None:
+    """Build a chart of the residuals of board corners over the image; None without stored corners."""
+    if fit.lens is None or not fit.lens.corner_residuals:
+        return None
+    rows = unpack_residuals(fit.lens.corner_residuals)
+    positions, residuals = rows[:, :2], rows[:, 2:]
+    lengths = np.linalg.norm(residuals, axis=1)
+    scale = _RESIDUAL_SHARE * fit.width / max(float(np.quantile(lengths, 0.95)), _MIN_RESIDUAL_PX)
+    canvas = _make_image_canvas(fit)
+    canvas.axes.plot(*_trace_arrows(positions, scale * residuals), color=COLOURS[0], linewidth=1)
+    legend = (LegendEntry(0, "observed minus projected", f"enlarged {scale:.0f} times"),)
+    description = (
+        f"{len(rows)} corners of boards; the median residual is {np.median(lengths):.2f} px"
+    )
+    return canvas.save("Residuals of board corners", description, legend)
+
+
+def build_radial_error_chart(fit: CameraFit) -> Chart | None:
+    """Build a chart of the RMS residual over the image radius; None without stored corners."""
+    if fit.lens is None or not fit.lens.corner_residuals:
+        return None
+    rows = unpack_residuals(fit.lens.corner_residuals)
+    center = np.array([fit.width - 1, fit.height - 1]) / 2
+    radii = np.linalg.norm(rows[:, :2] - center, axis=1)
+    bins = np.array_split(np.argsort(radii), min(_RADIAL_BINS, len(rows)))
+    errors = [float(np.sqrt((rows[members, 2:] ** 2).sum(axis=1).mean())) for members in bins]
+    label = f"{len(bins)} groups of {len(bins[0])} corners"
+    series = Series(label, tuple(float(radii[members].mean()) for members in bins), tuple(errors))
+    title, x_label = "RMS residual by radius", "distance from the image centre, px"
+    return build_line_chart(Curves(title, "px", (series,), x_label, shows_last=False))
 
 
 def build_vignetting_chart(fit: CameraFit) -> Chart | None:
@@ -120,6 +156,26 @@ def build_edge_chart(fit: CameraFit) -> Chart | None:
         positions, np.quantile(profiles, _SPREAD, axis=0),
         f"median and 95 % of {len(profiles)} sensors that fit the photos",
     )  # fmt: skip
+
+
+def _make_image_canvas(fit: CameraFit) -> Canvas:
+    """Return a canvas in pixels of the image, with its frame."""
+    canvas = Canvas((WIDTH_PX - 20) * fit.height / fit.width, left=10, right=10, bottom=10)
+    limits = {"xlim": (-0.5, fit.width - 0.5), "ylim": (fit.height - 0.5, -0.5)}
+    canvas.axes.set(**limits, xticks=[], yticks=[])
+    canvas.axes.spines[:].set(visible=True, color=MUTED)
+    return canvas
+
+
+def _trace_arrows(starts: Floats, vectors: Floats) -> tuple[Floats, Floats]:
+    """Return x and y of one line that traces all arrows (n, 2), with gaps between them."""
+    tips = starts + vectors
+    left, right = (
+        tips + _ARROW_HEAD * (-vectors + sign * vectors[:, ::-1] * (1, -1) / 2) for sign in (-1, 1)
+    )
+    gaps = np.full_like(tips, np.nan)
+    x, y = np.stack([starts, tips, left, gaps, tips, right, gaps], axis=1).reshape(-1, 2).T
+    return x, y
 
 
 def _project_grid_lines(lens: FittableLens, width: int, height: int) -> list[Floats]:

@@ -31,10 +31,14 @@ from sim2cam.report.values import Curves
 MAX_HEAT_MAP_SIDE = 24
 """Maximum number of rows and columns of a heat map."""
 
+GREY_COLOUR = 7
+"""Index of the colour of differences that are not significant."""
+
 _PLOT_HEIGHT = 180.0
 _INTERVAL_ROW_HEIGHT, _BAR_ROW_HEIGHT = 40.0, 24.0
 _BAR_LEFT, _BAR_RIGHT, _BAR_LABEL_WIDTH = 110.0, 78.0, 15
-_INTERVAL_LABEL_WIDTH = 24
+_INTERVAL_LABEL_WIDTH, _STACKED_LABEL_WIDTH = 24, 44
+_LINE_HEIGHT, _MARK_OFFSET = 16.0, 11.0  # of text, and of a mark above the end of its row
 _MIN_CELL_PX, _HEAT_MAP_LABEL_WIDTH = 24.0, 12
 _MAX_CELL_OPACITY = 0.55  # so that text is legible
 _CHARACTER_PX = 7.0
@@ -100,25 +104,29 @@ def build_interval_chart(
 ) -> Chart:
     """Build a chart of values with intervals, one below the other.
 
+    Values stand beside the labels, or below them if a label is long.
+
     Args:
         is_signed: Include zero in the axis and show signs, for differences.
     """
-    canvas = Canvas(_INTERVAL_ROW_HEIGHT * len(marks), left=16, right=16, bottom=22)
+    is_stacked = any(_measure_width(m.label) > _INTERVAL_LABEL_WIDTH for m in marks)
+    row_height = _INTERVAL_ROW_HEIGHT + (_LINE_HEIGHT if is_stacked else 0)
+    canvas = Canvas(row_height * len(marks), left=16, right=16, bottom=22)
     axes = canvas.axes
     values = [v for m in marks if m.value is not None for v in (m.value, *m.ci95, *m.runs)]
     finite = [v for v in values if math.isfinite(v)] + ([0.0] if is_signed else [])
     _set_limits(axes, "x", min(finite, default=0.0), max(finite, default=1.0))
-    axes.set(ylim=(_INTERVAL_ROW_HEIGHT * len(marks), 0), yticks=[])
+    axes.set(ylim=(row_height * len(marks), 0), yticks=[])
     if is_signed:
         axes.axvline(0, color=MUTED, linewidth=1)
     texts = [_format_mark(mark, "+" if is_signed else "") for mark in marks]
     for row, (mark, text) in enumerate(zip(marks, texts, strict=True)):
-        top, colour = _INTERVAL_ROW_HEIGHT * row, COLOURS[mark.colour % COLOUR_COUNT]
-        y = top + 0.72 * _INTERVAL_ROW_HEIGHT
-        label = canvas.add(_shorten(mark.label, _INTERVAL_LABEL_WIDTH))
+        top, colour = row_height * row, COLOURS[mark.colour % COLOUR_COUNT]
+        y = top + row_height - _MARK_OFFSET
+        label = canvas.add(_shorten(mark.label, _STACKED_LABEL_WIDTH))
         axes.text(0, top + 17, label, transform=axes.get_yaxis_transform())
         axes.text(
-            1, top + 17, canvas.add(text), ha="right", color=MUTED,
+            1, y - 12, canvas.add(text), ha="right", color=MUTED,
             transform=axes.get_yaxis_transform(),
         )  # fmt: skip
         if mark.value is not None and math.isfinite(mark.value):
@@ -132,27 +140,39 @@ def build_interval_chart(
 
 @matplotlib.rc_context(STYLE)
 def build_curve_chart(
-    title: str, points: Mapping[int, Estimate], references: Mapping[str, float], *, x_label: str
+    title: str,
+    points: Mapping[int, Estimate],
+    references: Mapping[str, float],
+    *,
+    x_label: str,
+    trend: NDArray[np.float64] | None = None,
 ) -> Chart:
     """Build a curve with intervals over a logarithmic x axis, and horizontal reference lines.
 
     Args:
         points: Values by positive count in ascending order; at least one.
         references: Values of reference lines by label; those far off the scale are listed only.
+        trend: Fitted curve (n, 2), ascending, that takes the place of lines between the points.
     """
     canvas = Canvas(_PLOT_HEIGHT)
     axes = canvas.axes
     canvas.set_labels(x_label, title)
     values = [v for p in points.values() for v in (p.value, *p.ci95) if math.isfinite(v)]
+    if trend is not None:
+        values += trend[:, 1].tolist()
     low, high = min(values, default=0.0), max(values, default=1.0)
     on_scale = {n: v for n, v in references.items() if 2 * low - high <= v <= 2 * high - low}
     _set_limits(axes, "y", min([low, *on_scale.values()]), max([high, *on_scale.values()]))
-    axes.set(xscale="log", xlim=(min(points) / 1.1, max(points) * 1.1))
+    last = max(points) if trend is None else trend[-1, 0]
+    axes.set(xscale="log", xlim=(min(points) / 1.1, last * 1.1))
     axes.set_xticks(list(points), [f"{count}" for count in points])
     axes.set_xticks([], minor=True)
     counts = [count for count, p in points.items() if math.isfinite(p.value)]
     estimates = [points[count] for count in counts]
-    axes.plot(counts, [p.value for p in estimates], "o-", color=COLOURS[0], clip_on=False)
+    line = "o-" if trend is None else "o"
+    axes.plot(counts, [p.value for p in estimates], line, color=COLOURS[0], clip_on=False)
+    if trend is not None:
+        axes.plot(*trend.T, color=COLOURS[0])
     axes.vlines(counts, *np.array([p.ci95 for p in estimates]).reshape(-1, 2).T, color=COLOURS[0])
     legend = []
     for index, (label, value) in enumerate(references.items()):
@@ -172,8 +192,10 @@ def build_curve_chart(
 @matplotlib.rc_context(STYLE)
 def build_bar_chart(
     title: str, counts: Mapping[str, float], expected: Sequence[float] | None = None
-) -> Chart:
-    """Build a horizontal bar for each value, with the expected count in parentheses."""
+) -> Chart | None:
+    """Build a horizontal bar for each value, with the expected count in parentheses; None without values."""
+    if not counts:
+        return None
     suffixes = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
     texts = [f"{value:.3g}{s}" if isinstance(value, float) else f"{value}{s}"
              for value, s in zip(counts.values(), suffixes, strict=True)]  # fmt: skip

@@ -142,7 +142,7 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         has_amodal_boxes=any(o.box_amodal_xyxy for o in labels),
         has_fractions=any(o.visible_fraction is not None for o in labels),
         is_external=is_external,
-        category_chart=bars if dataset.categories else None,
+        category_chart=bars,
         histograms=[chart for chart in _build_histograms(dataset, labels) if chart],
     )
 

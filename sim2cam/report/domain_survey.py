@@ -23,7 +23,7 @@ class FactorView:
     """Factor on the page: histogram, chart, and pairs of value and image URI."""
 
     survey: FactorHistogram
-    chart: Chart
+    chart: Chart | None
     images: tuple[tuple[str, str], ...]
 
 
@@ -65,7 +65,7 @@ def _build_factor(factor: FactorHistogram, images: RangeEndImages) -> FactorView
     )
 
 
-def _build_chart(factor: FactorHistogram) -> Chart:
+def _build_chart(factor: FactorHistogram) -> Chart | None:
     title = f"{factor.group}.{factor.factor}"
     if factor.options:
         counts = dict(zip(factor.options, factor.observed, strict=True))

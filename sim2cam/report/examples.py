@@ -8,7 +8,8 @@ from sim2cam import images
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.metrics.detection import Predictions
 from sim2cam.metrics.error_analysis import ImageErrors, count_errors
-from sim2cam.report.values import Example, Examples, ImageRow, Rgb
+from sim2cam.metrics.precision_recall import find_best_f1_threshold
+from sim2cam.report.values import Example, ExamplePairs, Examples, ImageRow, Rgb
 
 _KIND_FIELDS = (
     "confusion_errors", "localisation_errors", "both_errors", "duplicates", "background_errors", "missed",
@@ -36,18 +37,52 @@ def select_examples(
         by_kind = sorted(ranked, key=lambda e: -getattr(e, kind))[:per_kind]
         worst += [e for e in by_kind if getattr(e, kind) and e not in worst]
     best = sorted((e for e in ranked if e not in worst), key=_rank_errors)[:count]
-    samples = {sample.name: sample for sample in captures.samples}
+    return Examples(
+        tuple(_make_example(captures, e.name, predictions) for e in best),
+        tuple(_make_example(captures, e.name, predictions) for e in worst),
+        threshold,
+    )
 
-    def make_example(errors: ImageErrors) -> Example:
-        sample = samples[errors.name]
-        return Example(
-            sample.name,
-            images.read_rgb(sample.rgb),
-            sample.objects or (),
-            tuple(predictions[sample.name]),
-        )
 
-    return Examples(tuple(map(make_example, best)), tuple(map(make_example, worst)), threshold)
+def select_differing_examples(
+    captures: Dataset,
+    names: tuple[str, str],
+    predictions: tuple[Predictions, Predictions],
+    *,
+    count: int,
+) -> ExamplePairs:
+    """Select the images on which the numbers of errors of two detectors differ most.
+
+    Errors are counted at the threshold with the best F1 of each detector.
+
+    Args:
+        names: Names of the detectors.
+        count: Maximum number of images; images with equal numbers of errors are left out.
+
+    Raises:
+        InputError: If an image cannot be read.
+    """
+    first, second = predictions
+    thresholds = find_best_f1_threshold(captures, first), find_best_f1_threshold(captures, second)
+    errors = zip(
+        count_errors(captures, first, thresholds[0]),
+        count_errors(captures, second, thresholds[1]),
+        strict=True,
+    )
+    differences = {ours.name: abs(ours.errors - theirs.errors) for ours, theirs in errors}
+    ranked = sorted(filter(differences.get, differences), key=lambda name: -differences[name])
+    pairs = tuple(
+        (_make_example(captures, name, first), _make_example(captures, name, second))
+        for name in ranked[:count]
+    )
+    return ExamplePairs(names, thresholds, pairs)
+
+
+def _make_example(captures: Dataset, name: str, predictions: Predictions) -> Example:
+    (sample,) = captures.select_by_name([name]).samples
+    return Example(
+        name, images.read_rgb(sample.rgb), sample.objects or (), tuple(predictions[name])
+    )
 
 
 def build_image_rows(

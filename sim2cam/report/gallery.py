@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim2cam.geometry.boxes import Box
 from sim2cam.metrics.error_analysis import (
@@ -15,9 +15,9 @@ from sim2cam.metrics.error_analysis import (
     classify_detections,
 )
 from sim2cam.report.page import encode_data_uri, encode_thumbnail
-from sim2cam.report.values import Example
+from sim2cam.report.values import Example, ExamplePairs
 
-IMAGE_PX = 960
+IMAGE_PX, PAIR_IMAGE_PX = 960, 640
 MIN_SCORE = 0.05
 """Minimum score of detections on the page, unless the threshold is lower."""
 
@@ -83,7 +83,23 @@ def build_gallery(examples: Sequence[Example], threshold: float) -> tuple[Outcom
     return tuple(_build_image(example, threshold) for example in examples)
 
 
-def _build_image(example: Example, threshold: float) -> OutcomeImage:
+def build_gallery_pairs(examples: ExamplePairs) -> tuple[tuple[OutcomeImage, OutcomeImage], ...]:
+    """Build the images of two detectors, each with boxes shown from its own threshold."""
+    first, second = (
+        [
+            _build_image(
+                replace(pair[side], name=f"{pair[side].name}, {name}"), threshold, PAIR_IMAGE_PX
+            )
+            for pair in examples.pairs
+        ]
+        for side, (name, threshold) in enumerate(
+            zip(examples.names, examples.thresholds, strict=True)
+        )
+    )
+    return tuple(zip(first, second, strict=True))
+
+
+def _build_image(example: Example, threshold: float, image_px: int = IMAGE_PX) -> OutcomeImage:
     height, width = example.rgb.shape[:2]
     # The outcome of a detection does not depend on the threshold; that of an object does.
     outcomes = classify_detections(example.objects, example.detections, min(threshold, MIN_SCORE))
@@ -94,7 +110,7 @@ def _build_image(example: Example, threshold: float) -> OutcomeImage:
     objects = classify_detections(example.objects, (), math.inf)
     return OutcomeImage(
         example.name,
-        encode_data_uri(encode_thumbnail(example.rgb, IMAGE_PX)),
+        encode_data_uri(encode_thumbnail(example.rgb, image_px)),
         width,
         height,
         (

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from sim2cam.data.sample import ObjectLabel, Origin
 from sim2cam.metrics.ap_losses import ApLosses
-from sim2cam.metrics.bootstrap import Estimate
+from sim2cam.metrics.bootstrap import Estimate, PairedDifference
 from sim2cam.metrics.calibration import ConfidenceCalibration, ScoredDetections
 from sim2cam.metrics.detection import Detection, DetectionMetrics
 from sim2cam.metrics.error_analysis import CategoryErrors
+from sim2cam.metrics.power import SIGNIFICANCE
 from sim2cam.metrics.precision_recall import DEFAULT_SCORE_THRESHOLD, PrecisionRecall
 from sim2cam.metrics.slices import Slice
 from sim2cam.metrics.verdict import Verdict
@@ -103,6 +104,21 @@ class Examples:
 
 
 @dataclass(frozen=True)
+class ExamplePairs:
+    """Images with the detections of two detectors.
+
+    Attributes:
+        names: Names of the detectors.
+        thresholds: Score thresholds of the detectors.
+        pairs: The same images with the detections of the first and of the second.
+    """
+
+    names: tuple[str, str]
+    thresholds: tuple[float, float]
+    pairs: tuple[tuple[Example, Example], ...]
+
+
+@dataclass(frozen=True)
 class RunReport:
     """Content of the page of a run.
 
@@ -146,3 +162,43 @@ class BenchReport:
     sliced_ap50: Mapping[str, Mapping[str, Estimate]]
     slices: tuple[Slice, ...]
     examples: Examples
+
+
+@dataclass(frozen=True)
+class DifferenceRow:
+    """Difference of two runs by one metric or on one part of the objects.
+
+    Attributes:
+        difference: First minus second.
+        p_holm: Corrected p-value; None without.
+    """
+
+    name: str
+    first: Estimate
+    second: Estimate
+    difference: PairedDifference
+    p_holm: float | None = None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the corrected p-value shows a difference."""
+        return self.p_holm is not None and self.p_holm < SIGNIFICANCE
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """Content of the page of a comparison.
+
+    Attributes:
+        names: Names of the runs.
+        metrics: Differences by metric, by kind of output.
+        slices: Differences of AP50 by category, size and visible fraction, by attribute.
+        examples: Images on which the runs differ most; None without detections.
+    """
+
+    names: tuple[str, str]
+    verdict: Verdict
+    metrics: Mapping[str, tuple[DifferenceRow, ...]]
+    slices: Mapping[str, tuple[DifferenceRow, ...]]
+    intervals_over: str
+    examples: ExamplePairs | None

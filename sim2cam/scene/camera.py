@@ -51,6 +51,19 @@ _MAX_DURATION_S = 10.0
 
 
 @dataclass(frozen=True)
+class CameraModel:
+    """Products whose measured noise and distortion a camera has; the names change no image.
+
+    Attributes:
+        sensor: Camera and sensitivity.
+        lens: Lens, focal length and f-number.
+    """
+
+    sensor: str | None = None
+    lens: str | None = None
+
+
+@dataclass(frozen=True)
 class Camera:
     """A camera of a scene.
 
@@ -65,6 +78,7 @@ class Camera:
         depth_camera: Depth camera at the same place with the same pixels; None without one.
         baseline_m: Stereo baseline to an identical camera at the right; None without one.
         glass: Lens effects besides projection; None without them.
+        model: Products from databases; None for a camera without them.
     """
 
     pose: Pose
@@ -77,6 +91,7 @@ class Camera:
     depth_camera: DepthCamera | None = None
     baseline_m: float | None = None
     glass: LensEffects | None = None
+    model: CameraModel | None = None
 
     def __post_init__(self) -> None:
         if min(self.width, self.height) < 1:

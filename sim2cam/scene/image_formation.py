@@ -34,9 +34,11 @@ _NEUTRAL_PROCESSING: dict[FormationStage, dict[str, Any]] = {
     "noise": {"chroma_blur_px": 0.0},
 }
 _NEUTRAL_LENS_EFFECTS: dict[FormationStage, dict[str, Any]] = {
-    "lens": {"lateral_color": None, "glare": None, "dirt": None, "droplets": None},
+    "lens": {
+        "lateral_color": None, "falloff": None, "glare": None, "dirt": None, "droplets": None,
+    },
     "sharpness": {"defocus": None, "field_blur": None},
-}
+}  # fmt: skip
 _NEUTRAL_CAMERA: dict[FormationStage, dict[str, Any]] = {"lens": {"shutter": None, "twist": None}}
 """Values that disable a stage, by stage."""
 _DISTORTION_COEFFICIENTS = {f"{letter}{number}" for letter in "kps" for number in range(1, 7)}

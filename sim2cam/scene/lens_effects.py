@@ -48,6 +48,24 @@ class LateralColor:
 
 
 @dataclass(frozen=True)
+class Falloff:
+    """Vignetting of a lens: light over that in the centre, 1 + k1 r^2 + k2 r^4 + k3 r^6.
+
+    r is the distance from the image centre, 1 in the corners. It is the ``pa`` model of Hugin and Lensfun.
+
+    Attributes:
+        k1, k2, k3: Coefficients.
+    """
+
+    k1: Annotated[float, Between(-10, 10)]
+    k2: Annotated[float, Between(-10, 10)] = 0.0
+    k3: Annotated[float, Between(-10, 10)] = 0.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "falloff")
+
+
+@dataclass(frozen=True)
 class FieldBlur:
     """Blur that grows with the distance from the image centre, from 0.
 
@@ -137,3 +155,4 @@ class LensEffects:
     glare: Glare | None = None
     dirt: Dirt | None = None
     droplets: Droplets | None = None
+    falloff: Falloff | None = None

@@ -7,7 +7,7 @@ import pytest
 
 from sim2cam.assets.environment_map import compute_texel_directions
 from sim2cam.assets.panorama_views import (
-    UPSCALING_RANGE,
+    ENLARGEMENT_RANGE,
     PanoramaView,
     project_view,
     sample_view,
@@ -57,12 +57,12 @@ def test_level_cameras_see_the_horizon_level(direction_map):
 
 
 @pytest.mark.parametrize("rows", [16, 256, 512])
-def test_sampled_views_are_not_enlarged_beyond_the_limit(rows):
+def test_sampled_views_do_not_magnify_beyond_the_limit(rows):
     rng = np.random.default_rng(0)
     views = [sample_view(rows, rng) for _ in range(200)]
     for view in views:
-        scale = view.focal_px / (rows / math.pi)
-        assert UPSCALING_RANGE[0] - 1e-9 <= scale <= UPSCALING_RANGE[1] + 1e-9
+        magnification = view.focal_px / (rows / math.pi)
+        assert ENLARGEMENT_RANGE[0] - 1e-9 <= magnification <= ENLARGEMENT_RANGE[1] + 1e-9
         assert view.height == max(round(0.75 * view.width), 1)
     assert len({round(view.azimuth_rad) for view in views}) > 5
     below = np.mean([view.elevation_rad < 0 for view in views])

@@ -175,7 +175,34 @@ DRIFT = {
         "planted": {"blur +0.4 px": {"trials": 4, "found": 3, "others": 1.25}},
     }
 }
+CURVE = {
+    "resource": "renders", "conclusion": "render more",
+    "points": [{"size": 1200, "seeds": 3, **SCORE}],
+    "fit": {"gain": SCORE, "floor": SCORE, "determines_floor": True, "law": {"b": 0.4567}},
+}  # fmt: skip
+OPEN_FIT = CURVE["fit"] | {"determines_floor": False}
+CURVES = {
+    "planned": ["randomized", "randomized (40 renders)"],
+    "variants": [{"name": "randomized", "seeds": [{}, {}], **SCORES}],
+    "learning_curves": [
+        CURVE | {"metric": "ap"},
+        CURVE | {"metric": "ap50", "fit": None, "conclusion": "no prediction, because of doubts"},
+        CURVE | {"metric": "agnostic_ap50", "fit": OPEN_FIT},
+    ],
+}
 ROWS = {
+    "curve-points": (
+        {"dev": CURVES},
+        f"| randomized | {CELL} | {CELL} | {CELL} | 2 |",
+        "| randomized (40 renders) | not run | not run | not run | 0 |",
+    ),
+    "curve-fits": (
+        {"dev": CURVES},
+        f"| 2,400 renders | AP | {CELL} | {CELL} | 0.457 | render more |",
+        "| 2,400 renders | AP50 | — | — | — | no prediction, because of doubts |",
+        f"| 2,400 renders | AP50, class-agnostic | {CELL} | not determined | 0.457 | render more |",
+    ),
+    "photo-fits": ({"dev": CURVES}, "| not run | | | | | |"),
     "shipped": (
         {"dev": SCORES | {"objects": 40}},
         f"| 40 development photos | {CELL} | {CELL} | {CELL} | 40 |",

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from sim2cam.cli import main
+from sim2cam.commands.ablate import AblateResult
 from sim2cam.commands.data import RenderPreview, RenderResult
 from sim2cam.commands.results import PageResult, format_command
+from sim2cam.commands.scenes import ScenesRunResult
 from sim2cam.commands.train import TrainResult
 from sim2cam.commands.tune import TuneResult
 from tests.support.command_lines import parse_command_line
@@ -18,6 +20,8 @@ RESULTS = [
     RenderPreview(Path("p.png"), 16, "mine.toml"),
     TrainResult(Path("run/weights.safetensors")),
     TuneResult(Path("run/weights.safetensors"), 1.0, 0.1, calibrated=True, images=20),
+    AblateResult({}, Path("p.html"), Path(__file__)),
+    ScenesRunResult(Path("scenes"), ("changed",), {"a": ["box"]}, {}, None, True),
     PageResult(Path("p.html"), format_command("train", "RECIPE", "--data", "a b", "--out", "run")),
 ]
 
@@ -25,6 +29,11 @@ RESULTS = [
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
 def test_next_step_is_a_valid_command(result):
     assert parse_command_line(result.next_step.replace(" N ", " 4 "))
+
+
+def test_no_step_follows_unchanged_scenes_and_deleted_weights():
+    assert ScenesRunResult(Path("scenes"), ("ok",), {}, {}, None, False).next_step == ""
+    assert AblateResult({}, Path("p.html"), Path("deleted.safetensors")).next_step == ""
 
 
 def test_a_preview_says_why_it_has_fewer_scenes():

@@ -52,6 +52,19 @@ def test_line_of_a_stage(done, seconds, line, monkeypatch):
     assert stage.format_line() == line
 
 
+def test_the_first_losses_are_printed_at_once_and_then_with_every_line(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_FIRST_LINE_S", 30.0)
+    with show_progress(["train"], is_quiet=False) as stages:
+        update = stages("train")
+        update(0, 40)
+        assert capsys.readouterr().err == ""
+        update(20, 40, detail="heatmap 2.5")
+        update(21, 40, detail="heatmap 2.5")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("train: 20 of 40")
+    assert line.endswith("left; heatmap 2.5")
+
+
 def test_bars_of_a_terminal_show_every_stage(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

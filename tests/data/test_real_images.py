@@ -363,10 +363,12 @@ def test_an_incomplete_pair_is_refused(tmp_path, present):
     )
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 8])
-def test_half_of_a_file_is_style_and_never_scored(tmp_path, n):
-    path = write_captures(tmp_path, coco(n))
-    sets = split_real_images(path)
+@pytest.mark.parametrize(
+    ("n", "is_folder"), [(1, False), (2, False), (7, False), (8, False), (8, True)]
+)
+def test_half_of_a_file_is_style_and_never_scored(tmp_path, n, is_folder):
+    path = write_captures(tmp_path, coco(n), name="labels.json")
+    sets = split_real_images(tmp_path if is_folder else path)
     style, test = ({s.name for s in part.samples} for part in (sets.style, sets.test))
     assert not style & test
     assert (len(style), len(test)) == (n // 2, n - n // 2)

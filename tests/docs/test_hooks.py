@@ -71,3 +71,18 @@ def test_every_tutorial_has_one_title(hooks):
         titles = [line for line in lines if line.startswith("# ")]
         assert lines[0].startswith("# "), path.name
         assert not lines[0].startswith("# #"), f"{path.name}: {titles[0]}"
+
+
+def test_links_to_sources_lead_to_the_generated_pages(hooks):
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="guides/depth.md"))
+    text = (
+        "[f](../../randomize/factors.py#depth_camera), [t](../../notebooks/poses.ipynb), "
+        "[g](../gallery/), [other](training.md#a), [web](https://semver.org)"
+    )
+    assert hooks.on_page_markdown(text, page) == (
+        "[f](../reference/factors.md#depth_camera), [t](../tutorials/poses.md), "
+        "[g](../gallery/index.md), [other](training.md#a), [web](https://semver.org)"
+    )
+    for source, target in hooks.GENERATED_PAGES.items():
+        assert (hooks.ROOT / source).exists()
+        assert not (hooks.DOCS / target).exists()

@@ -27,7 +27,7 @@ from sim2cam.experiments.ablation import (
     locate_result,
     open_ablation,
     run_jobs,
-    select_photos,
+    select_images,
 )
 from sim2cam.experiments.ablation_scores import score_ablation
 from sim2cam.metrics.detection import Detection
@@ -278,6 +278,36 @@ def test_fine_tuning_and_adaptation_take_equal_steps(work, captures, tmp_path, t
     assert [arm.count_photos(24) for arm in arms] == [5, 0]
 
 
+def test_points_of_learning_curves_differ_in_renders_or_steps(work, captures, tmp_path, tuned_arms):
+    few = Variant("randomized (3 renders)", ("randomized-3",))
+    short = Variant("randomized (1 steps)", ("randomized",), steps=1)
+    plan = replace(PLAN, variants=(PLAN.variants[0], few, short))
+    results = tmp_path / "results"
+    assert ablation.prepare_data(plan, captures, work, workers=1) == {}
+    assert len(list(run_jobs(plan, captures, work, results, workers=1, minutes=9))) == 6
+    cards = {
+        (name, seed): load_detector(work / "runs" / f"{name}-{seed}" / "weights.safetensors").card
+        for name in ("randomized", "randomized-3-renders", "randomized-1-steps")
+        for seed in (0, 1)
+    }
+    assert {name: (card.steps, card.data[0].images) for (name, _), card in cards.items()} == {
+        "randomized": (2, 24), "randomized-3-renders": (2, 3), "randomized-1-steps": (1, 24),
+    }  # fmt: skip
+    digests = [cards["randomized-3-renders", seed].data[0].digest for seed in (0, 1)]
+    assert digests[0] != digests[1]  # of other renders
+    scores = score_ablation(plan, captures, results, baseline="randomized")
+    assert scores["comparisons"] == []
+    assert [
+        (curve["resource"], curve["metric"], [point["size"] for point in curve["points"]])
+        for curve in scores["learning_curves"]
+    ] == [
+        (resource, metric, sizes)
+        for resource, sizes in (("renders", [3, 4]), ("steps", [1, 2]))
+        for metric in ("ap", "ap50", "agnostic_ap50")
+    ]
+    assert all(curve["fit"] is None for curve in scores["learning_curves"])
+
+
 def test_unusable_fine_tuning_data_is_refused_first(work, captures, tmp_path):
     def pointed(label):
         return replace(label, keypoints=(Keypoint("top", label.box_xyxy[:2], 2),))
@@ -378,15 +408,15 @@ def test_camera_is_estimated_once_from_style_photos(captures, tmp_path, monkeypa
 
 def test_smaller_photo_subsets_are_nested_and_depend_on_seed(captures):
     photos = captures.train
-    few, more = (select_photos(photos, n, 0) for n in (5, 12))
+    few, more = (select_images(photos, n, 0) for n in (5, 12))
     names = {sample.name for sample in few.samples}
     assert len(names) == 5
     assert names < {sample.name for sample in more.samples}
     assert few.categories == photos.categories
-    assert names != {sample.name for sample in select_photos(photos, 5, 1).samples}
+    assert names != {sample.name for sample in select_images(photos, 5, 1).samples}
     reversed_photos = photos.select_by_name(reversed([*names, "x"]))
     turned = RealImageSplits(photos, photos, train=reversed_photos).train
-    assert {s.name for s in select_photos(turned, 5, 0).samples} == names
+    assert {s.name for s in select_images(turned, 5, 0).samples} == names
 
 
 def write_predictions(results, arm, seed, dataset, every):

@@ -219,6 +219,24 @@ def test_command_compares_files_and_folders(coco, perfect, blind, tmp_path, caps
     assert "contains no result files" in capsys.readouterr().err
 
 
+def test_the_page_shows_parts_and_the_images_that_differ(coco, perfect, blind, tmp_path, cli):
+    first, second = written(tmp_path / "<a>.json", perfect), written(tmp_path / "b.json", blind)
+    flags = [first, second, "--captures", coco]
+    said = cli("compare", *flags)
+    assert said.err.splitlines()[-1].startswith("next: sim2cam compare ")
+    page = tmp_path / "page.html"
+    said = cli("compare", *flags, "--out", page)
+    assert f"page: {page}" in said.err
+    assert f"next: sim2cam bench '{first}' --captures" in said.err
+    text = page.read_text()
+    assert "&lt;a&gt;.json has the better AP50" in text
+    assert "AP50 by category and size" in text
+    names = [name for name in perfect if f"{name}, b.json: " in text]
+    assert names
+    assert all(f"{name}, &lt;a&gt;.json: " in text for name in names)
+    assert main(["compare", *map(str, flags), "--out", str(tmp_path / "page.json")]) == 2
+
+
 def test_ablation_results_are_compared(coco, captures, perfect, blind, tmp_path, capsys, cli):
     def of_ladder(name, predictions):
         rows = {

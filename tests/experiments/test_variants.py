@@ -13,7 +13,7 @@ from sim2cam.cli import main
 from sim2cam.data.real_images import RealImageSplits, read_real_images
 from sim2cam.errors import RecipeError
 from sim2cam.experiments import best_transfer
-from sim2cam.experiments.variants import find_fixed_recipe, list_variants
+from sim2cam.experiments.variants import find_fixed_recipe, list_variants, select_variants
 from sim2cam.pipeline.recipe import load_recipe
 from tests.support.evaluation import link_images
 
@@ -152,6 +152,24 @@ def test_command_runs_selected_variants_and_resumes(recipe, photos, tmp_path, ca
     assert "plan.json: config was {" in capsys.readouterr().err
 
 
+def test_command_reports_learning_curves(recipe, photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert ladder(recipe, photos, out, "--variants", "renders") == 0
+    said = capsys.readouterr()
+    assert "with 1 variants (80 % power" in said.err  # points of a curve are not compared
+    refusal = (
+        "More renders: no prediction of AP50, because a fit needs 3 seeds at each point, not 1. "
+        "From 2 to 4, AP50 changed by "
+    )
+    assert f"\n{refusal}" in said.out
+    page = (out / "ablation.html").read_text()
+    assert "Learning curves" in page
+    assert refusal in page
+    assert {path.name for path in (out / "predictions").iterdir()} == {
+        "randomized-0.json.gz", "randomized-1-renders-0.json.gz", "randomized-2-renders-0.json.gz",
+    }  # fmt: skip
+
+
 @pytest.mark.slow
 def test_best_transfer_is_selected_once(recipe, photos, tmp_path, capsys, monkeypatch):
     out = tmp_path / "run"
@@ -245,7 +263,8 @@ def test_images_without_objects_are_refused(recipe, photos, tmp_path, capsys):
 
 
 def lacks(captures, fixed=None):
-    return {rung.key: rung.skip_reason for rung in list_variants(captures, fixed)}
+    options = list_variants(captures, fixed, image_count=40, steps=9)
+    return {option.key: option.skip_reason for option in options}
 
 
 def test_missing_images_are_skip_reasons(coco):
@@ -269,6 +288,20 @@ def test_missing_images_are_skip_reasons(coco):
     assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["fine-tuned-5"]
     assert bare["real"] == "no labelled train split"
     assert not bare["randomized"]
+
+
+def test_learning_curves_halve_images_and_steps(coco):
+    photos = read_real_images(coco)
+    options = list_variants(RealImageSplits(photos, photos), None, image_count=40, steps=9)
+    assert [option.key for option in options if option.key in select_variants(["renders"], options)] == [
+        "randomized-2", "randomized-5", "randomized-10", "randomized-20", "randomized",
+    ]  # fmt: skip
+    steps = select_variants(["steps"], options)
+    points = {option.key: option.variant for option in options if option.key in steps}
+    assert {key: variant.steps for key, variant in points.items()} == {
+        "steps-1": 1, "steps-2": 2, "steps-4": 4, "randomized": None,
+    }  # fmt: skip
+    assert {variant.data for variant in points.values()} == {("randomized",)}
 
 
 def test_fixed_recipe_is_next_to_the_recipe(tmp_path):

@@ -53,6 +53,14 @@ def test_what_is_behind_the_camera_or_beside_the_picture_is_not_drawn():
     assert (board(at(0.05)) > 0).all()
 
 
+def test_edge_on_triangles_are_not_drawn():
+    """Their projection has no area, up to rounding; dividing by it would warn."""
+    edge = np.array([[[-0.1, -0.1, 0], [0.1, 0.1, 0], [0.3, 0.3, 0]]])
+    assert not rasterize_depth(edge, at(1.0), CAMERA, WIDTH, HEIGHT).any()
+    together = rasterize_depth(np.concatenate([BOARD, edge]), at(1.0), CAMERA, WIDTH, HEIGHT)
+    assert (together == board(at(1.0))).all()
+
+
 def test_the_same_pose_has_no_discrepancy():
     depth = board(at(1.0))
     assert not compute_vsd(depth, depth, depth, CAMERA, 0.2).any()

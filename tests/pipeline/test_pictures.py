@@ -148,7 +148,7 @@ def test_pattern_stands_for_all_images_that_match(folder):
     with pytest.raises(RecipeError, match="choice has 2 options but 1 weights"):
         load_recipe(str(recipe_path))
     recipe_path.write_text(TEXT.replace(options, 'options = ["none", "*.jpg"]'))
-    with pytest.raises(RecipeError, match=r"'domain.table': no image '\*.jpg'"):
+    with pytest.raises(RecipeError, match=r"'domain.table.picture': no image '\*.jpg'"):
         load_recipe(str(recipe_path))
 
 

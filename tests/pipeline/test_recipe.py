@@ -75,7 +75,7 @@ def test_distribution_is_replaced_whole(tmp_path):
 
 BAD = [
     # (text, exact message after the path)
-    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, assets, categories, domain, name, pictures, render, require, skies, train"),
+    ("base = 'dice'\nnmae = 'x'", "unknown key 'nmae'. Did you mean 'name'? Allowed: adapt, assets, categories, domain, lens, name, pictures, render, require, sensor, skies, train"),
     ("base = 'dice'\n[domain.light]\nwarmht = 1", "unknown key 'domain.light.warmht'. Did you mean 'warmth'? Allowed: flicker_hz, flicker_phase_rad, horizon, lamp_count, near_count, sky_level, temperature_k, warmth, white_k"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow=2.0\nhigh=1.0", "'domain.light.warmth.uniform': uniform needs low <= high, not 2.0 > 1.0"),
     ("base = 'dice'\n[domain.light.warmth]\nkind='uniform'\nlow='a'\nhigh=1.0", "'domain.light.warmth.uniform.low': Input should be a valid number, unable to parse string as a number (found \"a\")."),

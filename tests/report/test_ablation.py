@@ -3,10 +3,12 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from sim2cam.errors import InputError
 from sim2cam.report.ablation import read_ablation, write_ablation_page
+from sim2cam.report.values import Example, ExamplePairs
 
 
 def scored(value):
@@ -112,6 +114,36 @@ def test_optional_keys_of_the_command(read, show):
     assert re.search(r"more − randomized\s+AP50\s+unknown .* identical on every resample", text)
 
 
+def learning_curve(fit, summary):
+    points = [
+        {"size": n, "seeds": 3, **scored(1 - 4 * n**-0.6 - 0.1)} for n in (100, 200, 400, 800)
+    ]
+    return {
+        "resource": "renders",
+        "metric": "ap50",
+        "points": points,
+        "fit": fit,
+        "summary": summary,
+    }
+
+
+def test_learning_curves_show_fit_limit_and_sentence(show):
+    fit = {"law": {"a": 4, "b": 0.6, "c": 0.1}, "determines_floor": True}
+    curves = [learning_curve(fit, "Twice the renders: AP50 +0.025.")]
+    page = show(CONTENT | {"learning_curves": curves})
+    assert "Twice the renders: AP50 +0.025." in page.text
+    assert "AP50 over renders" in page.text
+    assert re.search(r"limit, 1 − c\s+0\.900", page.text)
+    assert "100: 0.648 (0.598 to 0.698)" in page.text
+    open_page = show(
+        CONTENT | {"learning_curves": [learning_curve(fit | {"determines_floor": False}, "x")]}
+    )
+    assert "limit" not in open_page.text
+    unfitted = show(CONTENT | {"learning_curves": [learning_curve(None, "AP50 is not predicted.")]})
+    assert "AP50 is not predicted." in unfitted.text
+    assert "Learning curves" not in show(CONTENT).text
+
+
 def test_a_constant_difference_is_significant(show):
     always = pair("more", "randomized", 1.0, 0.01) | {"min_detectable_effect": None}
     text = show(CONTENT | {"comparisons": [always]}).text
@@ -165,3 +197,14 @@ def test_a_broken_file_is_named(read, text, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"none\.json: cannot be read \(No such file"):
         read_ablation(tmp_path / "none.json")
+
+
+def test_images_of_the_best_and_worst_variant(read, read_page, tmp_path, label):
+    rgb = np.zeros((30, 40, 3), np.uint8)
+    pair = tuple(Example("7.jpg", rgb, (label("a"),), detections) for detections in ((), ()))
+    examples = ExamplePairs(("more", "plain"), (0.5, 0.5), (pair,))
+    page = read_page(
+        write_ablation_page(read(CONTENT), tmp_path / "l.html", title="L", examples=examples)
+    )
+    assert "7.jpg, more: missed (1)" in page.text
+    assert "7.jpg, plain: missed (1)" in page.text

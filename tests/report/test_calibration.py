@@ -1,7 +1,9 @@
 """The page of a camera calibration."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sim2cam.adapt.calibration.camera_fit import (
@@ -9,7 +11,10 @@ from sim2cam.adapt.calibration.camera_fit import (
     NUMERIC_LIMITS,
     CameraFit,
     ParameterEstimate,
+    read_camera,
+    write_camera,
 )
+from sim2cam.adapt.calibration.corner_residuals import pack_residuals
 from sim2cam.adapt.calibration.lens import FittedLens
 from sim2cam.metrics.verdict import Finding
 from sim2cam.report.calibration import summarize_calibration, write_calibration_page
@@ -88,6 +93,17 @@ def test_the_page_shows_parameters_and_excluded_photos(tmp_path, read_page):
     assert "broken.jpg not an image" in text
     assert "reprojection error 9.87 px" in text
     assert len(page.all("script")) == 1
+
+
+def test_residuals_are_drawn_over_the_image_and_by_radius(tmp_path, read_page):
+    corners = np.random.default_rng(0).uniform((0, 0), (127, 95), (40, 2))
+    lens = replace(LENS, corner_residuals=pack_residuals([corners], [corners / 200]))
+    fit = replace(make_fit(), lens=lens)
+    page = read_page(write_calibration_page(fit, tmp_path / "c.json", tmp_path / "c.html"))
+    assert "40 corners of boards; the median residual is 0." in page.text
+    assert "8 groups of 5 corners" in page.text
+    write_camera(tmp_path / "camera.json", fit)
+    assert read_camera(tmp_path / "camera.json") == fit
 
 
 @pytest.mark.parametrize(

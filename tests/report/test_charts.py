@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim2cam.metrics.bootstrap import Estimate
-from sim2cam.report.canvas import FONT_PX
+from sim2cam.report.canvas import FONT_PX, WIDTH_PX
 from sim2cam.report.charts import (
     IntervalMark,
     Mark,
@@ -181,6 +181,29 @@ def test_a_curve_lists_references_off_the_scale():
         ("far", "9.000, off scale"),
     ]
     assert {"10", "100", "images", "AP"} <= set(texts(chart))
+
+
+def test_without_values_there_are_no_bars():
+    assert build_bar_chart("t", {}) is None
+
+
+def test_a_fitted_curve_takes_the_place_of_the_line_and_extends_the_axis():
+    points = {10: Estimate(0.5, (0.4, 0.6)), 100: Estimate(0.7, (0.6, 0.8))}
+    trend = np.array([[10, 0.5], [100, 0.7], [1000, 0.95]])
+    joined, fitted = (
+        build_curve_chart("AP", points, {"limit": 0.98}, x_label="images", trend=line)
+        for line in (None, trend)
+    )
+    number = r"([\d.]+) ([\d.]+)"
+    (line,) = re.findall(rf'd="M {number} L {number} L {number} "', fitted.svg)
+    x, y = np.array(line, float).reshape(3, 2).T
+    assert np.diff(x) == pytest.approx([np.diff(x)[0]] * 2, rel=1e-3)  # decades
+    assert x[-1] < WIDTH_PX
+    assert (np.diff(y) < 0).all()  # upwards
+    joint = rf'd="M {number} L {number} " style="fill: none; stroke: var\(--c0\)'
+    assert len(re.findall(joint, joined.svg)) == 1
+    assert not re.findall(joint, fitted.svg)
+    assert describe(joined) == describe(fitted)
 
 
 def test_bars_are_as_long_as_their_counts():

@@ -4,7 +4,11 @@ from dataclasses import replace
 
 from sim2cam.images import read_rgb
 from sim2cam.metrics.detection import Detection
-from sim2cam.report.examples import build_image_rows, select_examples
+from sim2cam.report.examples import (
+    build_image_rows,
+    select_differing_examples,
+    select_examples,
+)
 
 
 def right(label):
@@ -34,6 +38,17 @@ def test_no_image_is_shown_twice_and_none_without_error_is_among_the_worst(make_
     chosen = select_examples(captures, all_wrong, 0.5, count=5)
     names = [e.name for e in (*chosen.best, *chosen.worst)]
     assert sorted(names) == ["000", "001", "002"]
+
+
+def test_images_with_the_largest_difference_are_compared(make_dataset, label):
+    one, two = label("a", (0.0, 0.0, 10.0, 10.0)), label("b", (20.0, 20.0, 40.0, 40.0))
+    captures = make_dataset([(one,), (one, two), (one, two), ()], origin="real")
+    full = {s.name: tuple(map(right, s.objects)) for s in captures.samples}
+    part = full | {"000": (), "001": ()}
+    examples = select_differing_examples(captures, ("x", "y"), (part, full), count=3)
+    assert [first.name for first, _ in examples.pairs] == ["001", "000"]
+    assert [len(d.detections) for pair in examples.pairs for d in pair] == [0, 2, 0, 1]
+    assert select_differing_examples(captures, ("x", "y"), (full, full), count=3).pairs == ()
 
 
 def test_translations_stand_beside_their_renders(make_dataset):

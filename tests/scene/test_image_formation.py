@@ -76,7 +76,17 @@ NO_STEP = {
     Sensor: {"noise_seed", "processing", "jpeg_quality"},  # nothing of a PNG
     Processing: {"demosaic", "color_correction", "jpeg_subsampling"},  # nothing without a mosaic
     LensEffects: set(),
-    Camera: {"pose", "width", "height", "lens", "sensor", "depth_camera", "baseline_m", "glass"},
+    Camera: {
+        "pose",
+        "width",
+        "height",
+        "lens",
+        "sensor",
+        "depth_camera",
+        "baseline_m",
+        "glass",
+        "model",
+    },
 }
 
 

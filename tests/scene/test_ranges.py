@@ -12,6 +12,7 @@ from sim2cam.scene.lens_effects import (
     Defocus,
     Dirt,
     Droplets,
+    Falloff,
     FieldBlur,
     Glare,
     LateralColor,
@@ -24,6 +25,7 @@ NAN = float("nan")
 PARTS = {
     "defocus": Defocus(0.004, 0.3), "lateral_color": LateralColor(), "field_blur": FieldBlur(),
     "glare": Glare(), "dirt": Dirt(0.1, 0.2), "droplets": Droplets(3, 0.02),
+    "falloff": Falloff(-0.4),
     "mosaic": Mosaic("RGGB"), "processing": Processing(), "automatics": Automatics(),
     "structured_light": StructuredLight(), "time_of_flight": TimeOfFlight(),
     "active_stereo": ActiveStereo(),

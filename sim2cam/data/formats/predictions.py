@@ -26,12 +26,13 @@ from sim2cam.images import compute_digest
 from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.metrics.segmentation import PixelConfusions
 from sim2cam.metrics.unsupervised import SelectionScores
-from sim2cam.metrics.verdict import TrainingAmount
+from sim2cam.metrics.verdict import CommandNames, TrainingAmount
 
 DETECTIONS, DIGESTS, LABEL_MAPPING = "detections", "digests", "label_mapping"
-PIXEL_CONFUSIONS, SELECTION_SCORES, TRAINING = "pixel_confusions", "selection_scores", "training"
+PIXEL_CONFUSIONS, SELECTION_SCORES = "pixel_confusions", "selection_scores"
+TRAINING, NAMES = "training", "names"
 """Keys of prediction files: detections, image digests, mapping of labels to categories, pixel confusions,
-unsupervised selection scores, and amount of training."""
+unsupervised selection scores, amount of training, and names in the commands of the verdict."""
 
 DETECTION_ROWS = "detection_rows"
 """Key of ablation result files: detections as rows, see ``parse_detection_rows``."""
@@ -57,6 +58,7 @@ class LoadedPredictions(NamedTuple):
     pixel_confusions: PixelConfusions | None = None
     selection_scores: SelectionScores | None = None
     training: TrainingAmount | None = None
+    names: CommandNames = CommandNames()
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ _DetectionRow = tuple[str, float, float, float, float, float]
 _LABEL_MAPPING: TypeAdapter[LabelMapping | None] = TypeAdapter(LabelMapping | None)
 _SELECTION_SCORES: TypeAdapter[SelectionScores | None] = TypeAdapter(SelectionScores | None)
 _TRAINING: TypeAdapter[TrainingAmount | None] = TypeAdapter(TrainingAmount | None)
+_NAMES = TypeAdapter(CommandNames)
 _PIXEL_CONFUSIONS: TypeAdapter[PixelConfusions | None] = TypeAdapter(PixelConfusions | None)
 _PREDICTIONS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(
     dict[str, tuple[Detection, ...]]
@@ -201,13 +204,14 @@ def _parse_own_file(
     pixels = parse(PIXEL_CONFUSIONS, _PIXEL_CONFUSIONS)
     selection = parse(SELECTION_SCORES, _SELECTION_SCORES)
     training = parse(TRAINING, _TRAINING)
+    names = parse(NAMES, _NAMES, {})  # older files have none
     if matching is not None:
         try:
             captures = matching.apply(captures)
         except Sim2CamError as error:
             raise InputError(path, f"does not fit the captures: {error}") from error
-    names, categories = {s.name for s in captures.samples}, set(captures.categories)
-    _check_known(path, "image", detections, names)
+    images, categories = {s.name for s in captures.samples}, set(captures.categories)
+    _check_known(path, "image", detections, images)
     _check_known(
         path, "category", (d.category for ds in detections.values() for d in ds), categories
     )
@@ -224,7 +228,7 @@ def _parse_own_file(
     if pixels is not None:
         _check_pixel_confusions(path, pixels, captures)
     selected = {s.name: detections[s.name] for s in captures.samples}
-    return LoadedPredictions(captures, selected, matching, pixels, selection, training)
+    return LoadedPredictions(captures, selected, matching, pixels, selection, training, names)
 
 
 def _parse_results(path: Path, values: list[Any]) -> list[_CocoResult]:

@@ -10,8 +10,16 @@ from sim2cam.data.parsing import read_text
 from sim2cam.errors import InputError
 
 
-def parse_xml(path: Path, tag: str, max_bytes: int) -> ElementTree.Element:
+def parse_xml(
+    path: Path, tag: str, max_bytes: int, content: str = "annotation"
+) -> ElementTree.Element:
     """Return the root of an XML file.
+
+    Args:
+        path: File.
+        tag: Tag of the root.
+        max_bytes: Limit of the size.
+        content: What the file holds, for errors.
 
     Raises:
         InputError: the file cannot be read, is not XML, declares entities or has another root.
@@ -20,7 +28,7 @@ def parse_xml(path: Path, tag: str, max_bytes: int) -> ElementTree.Element:
     from defusedxml.ElementTree import fromstring
 
     try:
-        tree: ElementTree.Element = fromstring(read_text(path, max_bytes, "annotation"))
+        tree: ElementTree.Element = fromstring(read_text(path, max_bytes, content))
     except ElementTree.ParseError as error:
         raise InputError(path, f"not XML ({error}).") from error
     except (DefusedXmlException, ValueError) as error:

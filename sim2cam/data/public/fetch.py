@@ -100,7 +100,10 @@ def fetch(
 
 
 def _count_megabytes(progress: Progress) -> Progress:
-    return lambda done, total: progress(done // 1_000_000, -(-total // 1_000_000))
+    def count(done: int, total: int, /, detail: str = "") -> None:
+        progress(done // 1_000_000, -(-total // 1_000_000), detail)
+
+    return count
 
 
 def _arrange_files(dataset: PublicDataset, work_dir: Path) -> int:

@@ -316,3 +316,27 @@ def test_what_cannot_be_laid_before_backdrops_is_refused(make_dataset, pictures,
             )
         assert str(caught.value) == message
     assert not (tmp_path / "run").exists()
+
+
+def test_negatives_show_a_background_and_no_objects(make_dataset, pictures):
+    picture, count = read(make_dataset()), 200
+    made = BackgroundAugmentation(pictures((160, 128)), 1 << 24, amodal=False, negative_share=0.3)
+    shown = [made.sample_negative(picture, np.random.default_rng(seed)) for seed in range(count)]
+    negatives = [image for image in shown if image is not picture]
+    assert 0.2 * count < len(negatives) < 0.4 * count
+    for image in negatives:
+        assert image.rgb.shape == picture.rgb.shape
+        assert (image.rgb == GREEN).all()
+        crop = sample_crop(image, CropConfig(crop_px=64), np.random.default_rng(0))
+        assert not len(crop.boxes_xyxy)
+        assert make_targets(
+            crop.boxes_xyxy, crop.categories, crop.ignored_boxes_xyxy, (64, 64)
+        ).heatmap_weight.all()
+
+
+def test_target_images_are_no_negatives(make_dataset, pictures):
+    picture = read(make_dataset())
+    made = BackgroundAugmentation(
+        None, 1 << 24, amodal=False, negative_share=1.0, target_images=pictures((160, 128))
+    )
+    assert made.sample_negative(picture, np.random.default_rng(0)) is picture
