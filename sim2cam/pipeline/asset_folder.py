@@ -261,11 +261,12 @@ def expand_image_patterns(group: Any, names: Sequence[str], path: Path, group_na
     if not isinstance(options, list) or factor is None:
         return group
     patterns = [o for o in options if isinstance(o, str) and o not in names and set(o) & set("*?[")]
-    if not patterns:
-        return group
     weights = factor.get("weights") or [1.0] * len(options)
+    is_valid = isinstance(weights, list) and len(weights) == len(options)
+    if not patterns or not is_valid or not all(isinstance(w, int | float) for w in weights):
+        return group  # the validation reports wrong weights
     expanded: list[tuple[Any, float]] = []
-    for option, weight in zip(options, weights, strict=False):
+    for option, weight in zip(options, weights, strict=True):
         matches = fnmatch.filter(names, option) if option in patterns else [option]
         if not matches:
             hint = suggest_name(option, names)

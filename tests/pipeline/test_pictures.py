@@ -144,6 +144,9 @@ def test_pattern_stands_for_all_images_that_match(folder):
     picture = load_recipe(str(recipe_path)).domain.groups["table"]["picture"]
     assert picture.options == ("none", "ash.png", "elm.png", "oak.png")
     assert picture.weights == pytest.approx((0.4, 0.2, 0.2, 0.2))
+    recipe_path.write_text(TEXT.replace(options, 'options = ["none", "*.png"], weights = [1]'))
+    with pytest.raises(RecipeError, match="choice has 2 options but 1 weights"):
+        load_recipe(str(recipe_path))
     recipe_path.write_text(TEXT.replace(options, 'options = ["none", "*.jpg"]'))
     with pytest.raises(RecipeError, match=r"'domain.table.picture': no image '\*.jpg'"):
         load_recipe(str(recipe_path))
