@@ -73,11 +73,25 @@ class Neck(nn.Module):
         in_channels: channels of the backbone's features at strides 4, 8, 16 and so on.
         channels: channels of the fused strides.
         out_channels: channels of the output.
+        normalize: normalize the features before they are fused, since those of a backbone without activation after
+            its blocks differ in scale and grow in training.
     """
 
-    def __init__(self, in_channels: Sequence[int], channels: int, out_channels: int) -> None:
+    def __init__(
+        self,
+        in_channels: Sequence[int],
+        channels: int,
+        out_channels: int,
+        *,
+        normalize: bool = False,
+    ) -> None:
         super().__init__()
-        self.lateral = nn.ModuleList([nn.Conv2d(c, channels, 1) for c in in_channels])
+        self.lateral = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(c, channels, 1, bias=False), nn.BatchNorm2d(channels))
+            if normalize
+            else nn.Conv2d(c, channels, 1)
+            for c in in_channels
+        )
         self._merge_names = []
         for level in reversed(range(len(in_channels) - 1)):
             name = f"merge_{4 << level}"

@@ -109,12 +109,11 @@ class DetectorNetwork(nn.Module):
         if isinstance(layout, DilatedArchitecture):
             self.backbone = DilatedBackbone(layout.channels, layout.dilations)
             self.upsampling = _build_upsampling(layout.channels[-1], head)
+        elif isinstance(layout, EfficientNetLiteArchitecture):
+            self.backbone = EfficientNetLiteBackbone(layout)
+            self.neck = Neck(self.backbone.out_channels, layout.neck_channels, head, normalize=True)
         else:
-            self.backbone = (
-                EfficientNetLiteBackbone(layout)
-                if isinstance(layout, EfficientNetLiteArchitecture)
-                else ResNetBackbone(layout.blocks)
-            )
+            self.backbone = ResNetBackbone(layout.blocks)
             self.neck = Neck(self.backbone.out_channels, layout.neck_channels, head)
         self.box_head = _build_head(head, BOX_CHANNELS)
         self.class_head = _build_head(head, n_categories)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from sim2cam.files import write_atomic
 
 WEIGHTS_SUFFIX = ".safetensors"
 _MAX_CARD_BYTES = 1 << 26
+_STATISTIC = re.compile(r"(^|\.)running_(mean|var)$")
 
 Card = TypeVar("Card")
 
@@ -29,7 +31,7 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
     """Write a weights file in half precision, and its card.
 
     Raises:
-        CheckpointError: If the suffix is not ``.safetensors``, or a value is not finite in half precision.
+        CheckpointError: If the suffix is not ``.safetensors``, or a value is not finite in the stored precision.
         OutputError: If the folder cannot be written.
     """
     _check_suffix(path)
@@ -47,9 +49,14 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
 
 
 def to_half_precision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Convert floating-point tensors to half precision, as ``save_weights`` stores them."""
+    """Convert floating-point tensors to half precision, as ``save_weights`` stores them.
+
+    Statistics of batch norms keep single precision: variances may exceed the range of half precision.
+    """
     return {
-        name: (value.half() if value.is_floating_point() else value).detach()
+        name: (
+            value.half() if value.is_floating_point() and not _STATISTIC.search(name) else value
+        ).detach()
         for name, value in tensors.items()
     }
 

@@ -158,3 +158,17 @@ def test_strided_convolutions_pad_as_tensorflow_does(kernel_px):
     assert not torch.allclose(
         expected, functional.conv2d(x, depthwise.weight, stride=2, padding=kernel_px // 2, groups=2)
     )
+
+
+def test_levels_of_the_pyramid_count_alike_whatever_their_scale():
+    """Features of pretrained backbones differ in scale by level; the neck normalizes them."""
+    neck = DetectorNetwork("lite0", 2, torch.Generator().manual_seed(0)).neck
+    generator = torch.Generator().manual_seed(1)
+    sides, channels = (16, 8, 4, 2), (24, 40, 112, 320)
+    features = [
+        torch.randn(2, c, s, s, generator=generator) for c, s in zip(channels, sides, strict=True)
+    ]
+    with torch.no_grad():
+        plain = neck([f.clone() for f in features])
+        scaled = neck([f * 100**level for level, f in enumerate(features)])
+    assert torch.allclose(plain, scaled, atol=1e-3)
