@@ -38,6 +38,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "learning-curve": ("dice.json", dice.tabulate_learning_curve),
     "equivalents": ("dice.json", dice.tabulate_equivalents),
     "curve-points": ("curve.json", curves.tabulate_points),
+    "curve-fits": ("curve.json", curves.tabulate_fits),
+    "photo-fits": ("curve.json", curves.tabulate_photo_fits),
     "elsewhere": ("elsewhere.json", dice.tabulate_elsewhere),
     "ood": ("novelty.json", dice.tabulate_ood),
     "hidden": ("hidden.json", dice.tabulate_hidden_cameras),
@@ -79,9 +81,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
         ("card", partial(model_cards.tabulate_card, name)),
         ("data", model_cards.tabulate_training_data),
     )
-} | {
-    name: ("curve.json", partial(curves.tabulate_fits, study))
-    for name, study in (("curve-fits", "dev"), ("photo-fits", "test"))
 }
 """Result file and function of each table."""
 
