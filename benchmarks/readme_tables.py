@@ -40,66 +40,61 @@ from result_tables.cells import Results, format_score
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
-TABLES: dict[str, tuple[str, Callable[[Results], str]]] = (
-    {
-        "shipped": ("shipped.json", dice.tabulate_shipped),
-        "shipped-categories": ("shipped.json", dice.tabulate_shipped_categories),
-        "dice": ("dice.json", dice.tabulate_ablation),
-        "dice-differences": ("dice.json", dice.tabulate_ablation_differences),
-        "learning-curve": ("dice.json", dice.tabulate_learning_curve),
-        "equivalents": ("dice.json", dice.tabulate_equivalents),
-        "curve-points": ("curve.json", curves.tabulate_points),
-        "elsewhere": ("elsewhere.json", dice.tabulate_elsewhere),
-        "ood": ("novelty.json", dice.tabulate_ood),
-        "hidden": ("hidden.json", dice.tabulate_hidden_cameras),
-        "hidden-isp": ("hidden.json", dice.tabulate_hidden_isp),
-        "days": ("days.json", dice.tabulate_days),
-        "gap": ("gap.json", dice.tabulate_gap),
-        "gap-isp": ("gap.json", dice.tabulate_gap_isp),
-        "translations": ("translations.json", translators.tabulate_translations),
-        "certificate": ("certificate.json", translators.tabulate_certificate),
-        "adapt": ("adapt.json", translators.tabulate_translator_costs),
-        "calibrate": ("calibrate.json", cameras.tabulate_calibration),
-        "camera-databases": ("camera_databases.json", cameras.tabulate_database_noise),
-        "camera-databases-isp": ("camera_databases.json", cameras.tabulate_database_gaps),
-        "false-alarms": ("drift.json", cameras.tabulate_false_alarms),
-        "drift": ("drift.json", cameras.tabulate_drift),
-        "lmo-means": ("lmo.json", lmo.tabulate_lmo_means),
-        "lmo-objects": ("lmo.json", lmo.tabulate_lmo_objects),
-        "lmo-refinement": ("lmo.json", lmo.tabulate_lmo_refinement),
-        "lmo-visibility": ("lmo.json", lmo.tabulate_lmo_visibility),
-        "lmo-published": ("lmo.json", lmo.tabulate_lmo_published),
-        "lmo-training": ("lmo.json", lmo.tabulate_lmo_training),
-        "lmo-truth": ("lmo_truth.json", lmo.tabulate_lmo_truth),
-        "backbones": ("backbones.json", backbones.tabulate_backbones),
-        "render": ("render.json", speed.tabulate_renderers),
-        "render-targets": ("render.json", speed.tabulate_render_targets),
-        "render-limits": ("render.json", speed.tabulate_renderer_limits),
-        "render-stages": ("render.json", speed.tabulate_render_stages),
-        "render-throughput": ("render.json", speed.tabulate_render_throughput),
-        "render-channels": ("render.json", speed.tabulate_channels),
-        "memory": ("leak.json", speed.tabulate_memory),
-        "reference": ("reference.json", speed.tabulate_reference),
-        "train": ("train.json", speed.tabulate_training),
-        "predict": ("predict.json", speed.tabulate_prediction),
-        "recipes": ("worlds.json", scenes.tabulate_recipes),
-        "rest": ("rest.json", scenes.tabulate_rest),
-        "faults": ("faults.json", scenes.tabulate_faults),
-        "fault-costs": ("faults.json", scenes.tabulate_fault_costs),
-    }
-    | {
-        f"{kind}-{name}": (f"models/weights/{name}.json", table)
-        for name in ("dice", "dice-verifier", "lmo")
-        for kind, table in (
-            ("card", partial(model_cards.tabulate_card, name)),
-            ("data", model_cards.tabulate_training_data),
-        )
-    }
-    | {
-        name: ("curve.json", partial(curves.tabulate_fits, study))
-        for name, study in (("curve-fits", "dev"), ("photo-fits", "test"))
-    }
-)
+TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
+    "shipped": ("shipped.json", dice.tabulate_shipped),
+    "shipped-categories": ("shipped.json", dice.tabulate_shipped_categories),
+    "dice": ("dice.json", dice.tabulate_ablation),
+    "dice-differences": ("dice.json", dice.tabulate_ablation_differences),
+    "learning-curve": ("dice.json", dice.tabulate_learning_curve),
+    "equivalents": ("dice.json", dice.tabulate_equivalents),
+    "curve-points": ("curve.json", curves.tabulate_points),
+    "curve-fits": ("curve.json", curves.tabulate_fits),
+    "photo-fits": ("curve.json", curves.tabulate_photo_fits),
+    "elsewhere": ("elsewhere.json", dice.tabulate_elsewhere),
+    "ood": ("novelty.json", dice.tabulate_ood),
+    "hidden": ("hidden.json", dice.tabulate_hidden_cameras),
+    "hidden-isp": ("hidden.json", dice.tabulate_hidden_isp),
+    "days": ("days.json", dice.tabulate_days),
+    "gap": ("gap.json", dice.tabulate_gap),
+    "gap-isp": ("gap.json", dice.tabulate_gap_isp),
+    "translations": ("translations.json", translators.tabulate_translations),
+    "certificate": ("certificate.json", translators.tabulate_certificate),
+    "adapt": ("adapt.json", translators.tabulate_translator_costs),
+    "calibrate": ("calibrate.json", cameras.tabulate_calibration),
+    "false-alarms": ("drift.json", cameras.tabulate_false_alarms),
+    "drift": ("drift.json", cameras.tabulate_drift),
+    "lmo-means": ("lmo.json", lmo.tabulate_lmo_means),
+    "lmo-objects": ("lmo.json", lmo.tabulate_lmo_objects),
+    "lmo-refinement": ("lmo.json", lmo.tabulate_lmo_refinement),
+    "lmo-visibility": ("lmo.json", lmo.tabulate_lmo_visibility),
+    "lmo-published": ("lmo.json", lmo.tabulate_lmo_published),
+    "lmo-training": ("lmo.json", lmo.tabulate_lmo_training),
+    "lmo-truth": ("lmo_truth.json", lmo.tabulate_lmo_truth),
+    "camera-databases": ("camera_databases.json", cameras.tabulate_database_noise),
+    "camera-databases-isp": ("camera_databases.json", cameras.tabulate_database_gaps),
+    "backbones": ("backbones.json", backbones.tabulate_backbones),
+    "render": ("render.json", speed.tabulate_renderers),
+    "render-targets": ("render.json", speed.tabulate_render_targets),
+    "render-limits": ("render.json", speed.tabulate_renderer_limits),
+    "render-stages": ("render.json", speed.tabulate_render_stages),
+    "render-throughput": ("render.json", speed.tabulate_render_throughput),
+    "render-channels": ("render.json", speed.tabulate_channels),
+    "memory": ("leak.json", speed.tabulate_memory),
+    "reference": ("reference.json", speed.tabulate_reference),
+    "train": ("train.json", speed.tabulate_training),
+    "predict": ("predict.json", speed.tabulate_prediction),
+    "recipes": ("worlds.json", scenes.tabulate_recipes),
+    "rest": ("rest.json", scenes.tabulate_rest),
+    "faults": ("faults.json", scenes.tabulate_faults),
+    "fault-costs": ("faults.json", scenes.tabulate_fault_costs),
+} | {
+    f"{kind}-{name}": (f"models/weights/{name}.json", table)
+    for name in ("dice", "dice-verifier", "lmo")
+    for kind, table in (
+        ("card", partial(model_cards.tabulate_card, name)),
+        ("data", model_cards.tabulate_training_data),
+    )
+}
 """Result file and function of each table."""
 
 _TABLE = re.compile(r"<!-- (?P<name>[\w-]+)-results:begin -->.*?(?P<end><!-- (?P=name)-results:end -->|\Z)", re.DOTALL)  # fmt: skip

@@ -23,12 +23,20 @@ def tabulate_points(results: Results) -> str:
     )
 
 
-def tabulate_fits(study: str, results: Results) -> str:
-    """Return the predicted gain and the floor of each curve of a study."""
-    curves = (results or {}).get(study, {}).get("learning_curves", [])
+def tabulate_fits(results: Results) -> str:
+    """Return the predicted gain and the floor of each curve over renders and steps."""
+    return _tabulate_fits((results or {}).get("dev", {}))
+
+
+def tabulate_photo_fits(results: Results) -> str:
+    """Return the predicted gain and the floor of each curve over labelled photos."""
+    return _tabulate_fits((results or {}).get("test", {}))
+
+
+def _tabulate_fits(study: dict[str, Any]) -> str:
     return format_table(
         ("trained on", "score", "gain", "floor c", "exponent b", "conclusion"),
-        map(_format_fit, curves),
+        map(_format_fit, study.get("learning_curves", [])),
     )
 
 
