@@ -55,6 +55,7 @@ from sim2cam.data.writer import write_json
 from sim2cam.learn.device import disable_autocast
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
+from sim2cam.progress import ignore_progress
 
 CPU = torch.device("cpu")
 IMAGE_COUNT = 16
@@ -288,7 +289,7 @@ def _render_images(root: Path) -> None:
         workers=1,
         resume=True,
         overwrite=False,
-        progress=lambda _done, _total: None,
+        progress=ignore_progress,
     )
 
 

@@ -42,6 +42,7 @@ from sim2cam.models.training.config import BackboneTuning, TrainConfig
 from sim2cam.models.training.training import train_detector
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.progress import ignore_progress
 from sim2cam.seeds import derive_rng
 
 LATE_SHARE = 0.5  # share of the steps before the thaw
@@ -118,7 +119,7 @@ def main(arguments: Arguments) -> None:
         test = read_real_images(locate_real_dataset(family.real) / family.test)
         renders = generate(
             load_recipe(family.recipe), arguments.work / name / "renders", count=family.count, seed=100,
-            workers=arguments.workers, resume=True, overwrite=False, progress=lambda _done, _total: None,
+            workers=arguments.workers, resume=True, overwrite=False, progress=ignore_progress,
         )  # fmt: skip
         use_threads(1)
         runs: dict[str, list[dict[str, Any]]] = {}

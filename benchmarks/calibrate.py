@@ -36,6 +36,7 @@ from sim2cam.errors import Sim2CamError
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.progress import ignore_progress
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 from sim2cam.seeds import derive_rng
@@ -175,7 +176,7 @@ def make_photos(
     write_bytes(path, recipe.encode())
     dataset = generate(
         load_recipe(str(path)), root / "made", count=photos, seed=seed, workers=1, resume=False,
-        overwrite=False, progress=lambda _done, _total: None,
+        overwrite=False, progress=ignore_progress,
     )  # fmt: skip
     for sample in dataset.samples:
         jpeg = (dataset.root / sample.rgb).read_bytes()

@@ -192,8 +192,9 @@ def write_sheet(name: str, path: Path) -> None:
         (camera,) = recipe.compose_scene(replace(settled.sampled_values, values=values)).cameras
         with get_renderer().open(settled.scene) as stage:
             frame = stage.shoot(camera, ())
+        assert camera.model is not None
         print(camera.model.sensor, camera.model.lens, sep=" | ")
-        tiles.append((camera.model.sensor, images.decode_image(frame.image)))
+        tiles.append((camera.model.sensor or "", images.decode_image(frame.image)))
     write_contact_sheet(path, tiles, columns=4)
 
 

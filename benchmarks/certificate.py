@@ -48,6 +48,7 @@ from sim2cam.models.shipped_weights import resolve_weights
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.verifiers import check_verifiers, load_verifiers
+from sim2cam.progress import ignore_progress
 from sim2cam.seeds import derive_rng
 
 VERIFIERS = {"task": "dice", "verifier": "dice-verifier"}  # shipped weights by verifier name
@@ -218,7 +219,7 @@ def _load_dataset(arguments: Arguments) -> Dataset:
         workers=1,
         resume=True,
         overwrite=False,
-        progress=lambda _done, _total: None,
+        progress=ignore_progress,
     )
 
 

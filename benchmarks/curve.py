@@ -4,13 +4,14 @@
 
 Trains small detectors on parts of one set of renders and with fewer steps, as ``sim2cam ablate --variants
 renders,steps`` does. They are scored on the development photos of ``$SIM2CAM_REAL/dice``, because the curves
-choose budgets. The curve of labelled photos comes from the predictions of ``benchmarks/dice.py`` on test photos.
-Renders and training runs go to ``--work`` and are resumed. No training starts after ``--minutes``; 0 only scores
+choose budgets. The curve of labelled photos comes from the predictions of ``benchmarks/dice.py`` on test photos,
+in the folder ``--ablation``; without them it stays as it is. Renders and training runs go to ``--work`` and are resumed. No training starts after ``--minutes``; 0 only scores
 existing results. Writes ``benchmarks/results/curve.json``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from dataclasses import dataclass, replace
@@ -52,7 +53,15 @@ PLAN = AblationPlan(
         *list_step_counts(STEPS),
     ),
     seeds=(0, 1, 2),
-    config=replace(load_recipe("dice").train, steps=STEPS, batch=BATCH, roi_classifier=False),
+    config=replace(
+        load_recipe("dice").train,
+        steps=STEPS,
+        batch=BATCH,
+        architecture="nano",
+        pretrained="",
+        roi_classifier=False,
+        bfloat16=True,
+    ),
     image_count=IMAGE_COUNT,
     data_seed=100,
     recipe="dice",
@@ -66,6 +75,8 @@ class Arguments:
 
     work: Path = Path("runs/curve")
     """Folder of renders, training runs and predictions."""
+    ablation: Path = Path("runs/ladder")
+    """Folder of ``benchmarks/dice.py``."""
     at_once: int = 2
     """Parallel training runs, one thread each."""
     minutes: float = 1e9
@@ -91,15 +102,16 @@ def main(arguments: Arguments) -> None:
     ):
         print(f"{(time.monotonic() - start) / 60:6.1f} min  {path.name}", flush=True)
     renders = score_ablation(PLAN, trained, predictions, baseline=BASELINE)
-    photos = _score_photos(splits)
+    path = RESULTS / "curve.json"
     facts = {
         "environment": collect_environment(None, arguments.at_once),
         "dev": {"planned": [variant.name for variant in PLAN.variants], **renders},
-        "test": {key: photos[key] for key in ("protocol", "learning_curves")},
+        "test": _score_photos(splits, arguments.ablation / PREDICTIONS_FOLDER)
+        or json.loads(path.read_text())["test"],
     }
-    write_json(RESULTS / "curve.json", round_numbers(facts))
-    for scores in (renders, photos):
-        for curve in scores["learning_curves"]:
+    write_json(path, round_numbers(facts))
+    for part in ("dev", "test"):
+        for curve in facts[part]["learning_curves"]:
             print(curve["summary"])
     write_json(arguments.work / RESULT_FILE, renders)
     page = write_ablation_page(
@@ -110,13 +122,15 @@ def main(arguments: Arguments) -> None:
     print(f"page: {page}")
 
 
-def _score_photos(splits: RealImageSplits) -> dict[str, Any]:
-    """Score the variants of the ablation study that learn from labelled photos alone."""
+def _score_photos(splits: RealImageSplits, predictions: Path) -> dict[str, Any]:
+    """Score the variants of the ablation study that learn from labelled photos alone; empty without predictions."""
+    if not predictions.is_dir():
+        return {}
     variants = [v for v in ABLATION.variants if all(name.startswith(REAL) for name in v.data)]
     plan = replace(ABLATION, variants=tuple(variants))
-    scores = score_ablation(plan, splits, RESULTS / "dice", baseline=variants[0].name)
+    scores = score_ablation(plan, splits, predictions, baseline=variants[0].name)
     log_scoring("learning curve of labelled photos", scores)
-    return scores
+    return {key: scores[key] for key in ("protocol", "learning_curves")}
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
     python benchmarks/dice.py [--work DIR] [--at-once N] [--minutes M] [--arms NAME ...]
 
 Reads real images from ``$SIM2CAM_REAL/dice``. Datasets and training runs go to ``--work`` and are
-resumed. Writes predictions (one file per variant and seed) to ``benchmarks/results/dice/``, scores to
-``benchmarks/results/dice.json``, and a contact sheet of renders and translations to the documentation. No
-training starts after ``--minutes``. ``--arms`` selects variants. ``--minutes 0`` only scores existing results.
+resumed; so do the predictions, one file per variant and seed. Writes scores to ``benchmarks/results/dice.json``,
+and a contact sheet of renders and translations to the documentation. No training starts after ``--minutes``. ``--arms`` selects variants. ``--minutes 0`` only scores existing results.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from sim2cam.experiments.ablation import (
     CAMERA_TRANSLATED,
     FIXED,
     PAGE_FILE,
+    PREDICTIONS_FOLDER,
     PSEUDO_LABELLED,
     RANDOMIZED,
     REAL,
@@ -80,7 +80,15 @@ PLAN = AblationPlan(
         Variant("sim without randomization", (FIXED,)),
     ),
     seeds=(0, 1, 2),
-    config=replace(load_recipe("dice").train, steps=1200, cache_bytes=9 << 30),
+    # the network of the committed scores
+    config=replace(
+        load_recipe("dice").train,
+        steps=1200,
+        architecture="nano",
+        pretrained="",
+        bfloat16=True,
+        cache_bytes=9 << 30,
+    ),
     image_count=2400,
     data_seed=100,
     recipe="dice",
@@ -131,12 +139,12 @@ def main(arguments: Arguments) -> None:
         plan,
         splits,
         arguments.work,
-        RESULTS / "dice",
+        arguments.work / PREDICTIONS_FOLDER,
         workers=arguments.at_once,
         minutes=remaining_minutes,
     ):
         print(f"{(time.monotonic() - start) / 60:6.1f} min  {job.name}", flush=True)
-    scores = score_ablation(PLAN, splits, RESULTS / "dice", baseline=BASELINE)
+    scores = score_ablation(PLAN, splits, arguments.work / PREDICTIONS_FOLDER, baseline=BASELINE)
     facts = {
         "environment": collect_environment(None, arguments.at_once),
         "planned": [variant.name for variant in PLAN.variants],

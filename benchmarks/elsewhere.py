@@ -29,6 +29,7 @@ from sim2cam.learn.device import use_threads
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
+from sim2cam.progress import ignore_progress
 
 SEED = 900
 RECIPES = {
@@ -88,7 +89,7 @@ def _list_test_sets(arguments: Arguments) -> Iterator[tuple[str, Dataset]]:
                 workers=arguments.workers,
                 resume=True,
                 overwrite=False,
-                progress=lambda _done, _total: None,
+                progress=ignore_progress,
             ),
         )
     yield STANDIN, read_real_images(RECIPES_FOLDER / "standin" / "test.json", origin="stand-in")

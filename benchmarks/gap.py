@@ -23,6 +23,7 @@ from sim2cam.data.writer import write_json
 from sim2cam.experiments.domain_gap import measure_stage_gaps
 from sim2cam.pipeline.camera_recipes import write_camera_recipe
 from sim2cam.pipeline.recipe import Recipe, load_recipe
+from sim2cam.progress import ignore_progress
 
 SEED = 200
 
@@ -47,7 +48,7 @@ def main(arguments: Arguments) -> None:
         count=arguments.scenes,
         seed=SEED,
         workers=arguments.workers,
-        progress=lambda _done, _total: None,
+        progress=ignore_progress,
     )
     for name, steps in zip(recipes, stage_gaps, strict=True):
         for step in steps:

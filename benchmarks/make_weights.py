@@ -45,6 +45,7 @@ from sim2cam.models.training.training import WEIGHTS, TrainProgress, train_detec
 from sim2cam.models.training.tuning import tune_detector
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.progress import ignore_progress
 
 CONFIG = replace(PLAN.config, steps=10_000)
 SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # shares of training crops
@@ -132,7 +133,7 @@ def generate_oblique(arguments: Arguments) -> Dataset:
     """Return oblique renders of dice; render missing ones."""
     return generate(
         load_recipe(str(OBLIQUE)), arguments.work / "oblique", count=OBLIQUE_COUNT, seed=OBLIQUE_SEED,
-        workers=arguments.threads, resume=True, overwrite=False, progress=lambda _done, _total: None,
+        workers=arguments.threads, resume=True, overwrite=False, progress=ignore_progress,
     )  # fmt: skip
 
 

@@ -44,6 +44,7 @@ from sim2cam.models.reliability.measurement import fit_ood_threshold
 from sim2cam.models.reliability.ood import OodStatistics
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
+from sim2cam.progress import ignore_progress
 from sim2cam.seeds import derive_rng
 
 Rgb = NDArray[np.uint8]
@@ -131,7 +132,7 @@ def _list_ood_sets(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, li
             workers=1,
             resume=True,
             overwrite=False,
-            progress=lambda _done, _total: None,
+            progress=ignore_progress,
         )
         yield f"renders of {name}", _read_images(rendered, count)
         if name == "dice":

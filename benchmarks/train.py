@@ -36,6 +36,7 @@ from sim2cam.models.training.images import Tasks
 from sim2cam.models.training.training import TrainProgress, build_batch_maker, train_detector
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.progress import ignore_progress
 
 SIZES = ("nano", "small", "base")
 CORES = (1, 2)
@@ -71,7 +72,7 @@ def main(arguments: Arguments) -> None:
     renders = arguments.work / "sim"
     generate(
         load_recipe("dice"), renders, count=IMAGE_COUNT, seed=0, workers=max(CORES),
-        resume=True, overwrite=False, progress=lambda _done, _total: None,
+        resume=True, overwrite=False, progress=ignore_progress,
     )  # fmt: skip
     cases = [Case(size, "cpu", cores) for size in SIZES for cores in CORES]
     if torch.cuda.is_available():

@@ -42,6 +42,7 @@ from sim2cam.metrics.two_sample import MIN_IMAGES, fit_feature_scaler, measure_d
 from sim2cam.models.shipped_weights import resolve_weights
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.translation import Certification, apply_transfer, fit_parameter_free_transfer
+from sim2cam.progress import ignore_progress
 from sim2cam.seeds import derive_rng
 
 ImageStatistics = NDArray[np.float64]
@@ -120,7 +121,7 @@ def measure(
         device="cpu",
         resume=True,
         overwrite=False,
-        progress=lambda _done, _total: None,
+        progress=ignore_progress,
     )
     retention = {name: certificate.estimate_detection_recall(name) for name in VERIFIERS}
     measured = {

@@ -17,7 +17,7 @@ VARIANTS = {
 
 def tabulate_backbones(results: Results) -> str:
     """Return the scores of all variants on each family, with steps and differences."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for family, name in FAMILIES.items():
         part = (results or {}).get("families", {}).get(family, {"variants": [], "comparisons": []})
         scores = {row["name"]: row for row in part["variants"]}
