@@ -248,7 +248,8 @@ def read_recipe_name(root: Path) -> str:
     folder = find_rendered_ancestor(root)
     if not (folder / HEADER).is_file():
         return ""
-    return str(read_header(folder).get("recipe", {}).get("name", ""))
+    recipe = read_header(folder).get("recipe")
+    return str(recipe.get("name", "")) if isinstance(recipe, dict) else ""
 
 
 def read_scenes(root: Path) -> Iterator[SceneSummary]:

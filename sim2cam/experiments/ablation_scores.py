@@ -222,7 +222,8 @@ def _read_variant(
         name == PSEUDO_LABELLED or name.startswith(f"{REAL}-") or is_render_subset(name)
         for name in variant.all_data
     )
-    if not differ and any(result["data"] != results[0]["data"] for result in results):
+    digests = [[record["digest"] for record in result["data"]] for result in results]
+    if not differ and any(other != digests[0] for other in digests):
         raise InputError(
             results_dir,
             f"the seeds of variant '{variant.name}' were trained on different data. Run them again.",

@@ -101,7 +101,7 @@ def fetch(
 
 def _count_megabytes(progress: Progress) -> Progress:
     def count(done: int, total: int, /, detail: str = "") -> None:
-        progress(done // 1_000_000, -(-total // 1_000_000), detail)
+        progress(done // 1_000_000, -(-total // 1_000_000))
 
     return count
 
