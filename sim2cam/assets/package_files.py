@@ -6,7 +6,7 @@ import base64
 import binascii
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,21 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
+from sim2cam.data.data_folder import list_system_data_folders
 from sim2cam.data.photo_sources import PhotoSource
 from sim2cam.errors import InputError
-
-PACKAGES_VARIABLE = "SIM2CAM_PACKAGES"
-"""Environment variable with folders of unpacked packages, searched before the system."""
 
 BLENDER_DATA, PMNDRS_ASSETS, SWEETHOME3D = "blender-data", "@pmndrs/assets", "sweethome3d-furniture"
 """Packages: eight environment maps (Debian), 18 environment maps (npm), 820 household meshes (Debian)."""
 
-_BLENDER_MAPS = (
-    "usr/share/blender/datafiles/studiolights/world",
-    "usr/share/blender/*/datafiles/studiolights/world",
-)
-_NODE_MODULES = ("node_modules", "usr/lib/node_modules", "usr/local/lib/node_modules")
-_FURNITURE = "usr/share/sweethome3d/furniture"
+_BLENDER_MAPS = "blender/datafiles/studiolights/world/*.exr"
+_VERSIONED_BLENDER_MAPS = "blender/*/datafiles/studiolights/world/*.exr"
+_PMNDRS_MAPS = f"{PMNDRS_ASSETS}/hdri/*.exr.js"
+_FURNITURE = "sweethome3d/furniture/*.sh3f"
+_NODE_MODULES = ("/usr/local/lib/node_modules", "/usr/lib/node_modules")
 _DATA_PREFIX, _DATA_SUFFIX = "export default 'data:application/exr;base64,", "'"
 _MAX_MODULE_BYTES = 64_000_000
 
@@ -68,9 +65,10 @@ def find_panoramas() -> tuple[PackagedPanorama, ...]:
     """Return the environment maps of installed packages, sorted by name."""
     blender = PhotoSource(BLENDER_DATA, "CC0-1.0", "Greg Zaal (HDRI Haven)")
     pmndrs = PhotoSource(PMNDRS_ASSETS, "CC0-1.0", "Poly Haven")
-    files = [("blender", blender, path) for path in _find_files(_BLENDER_MAPS, "*.exr")]
-    npm_folders = tuple(f"{folder}/{PMNDRS_ASSETS}/hdri" for folder in _NODE_MODULES)
-    files += [("pmndrs", pmndrs, path) for path in _find_files(npm_folders, "*.exr.js")]
+    data_folders = list_system_data_folders()
+    maps = _find_files(data_folders, _BLENDER_MAPS, _VERSIONED_BLENDER_MAPS)
+    files = [("blender", blender, path) for path in maps]
+    files += [("pmndrs", pmndrs, path) for path in _find_files(_list_node_modules(), _PMNDRS_MAPS)]
     panoramas = (
         PackagedPanorama(
             f"{prefix}-{path.name.partition('.')[0]}",
@@ -84,22 +82,19 @@ def find_panoramas() -> tuple[PackagedPanorama, ...]:
 
 def find_furniture_libraries() -> tuple[Path, ...]:
     """Return the furniture libraries (.sh3f) of the installed package, sorted by name."""
-    return tuple(_find_files((_FURNITURE,), "*.sh3f"))
+    return tuple(_find_files(list_system_data_folders(), _FURNITURE))
 
 
-def _find_files(folders: tuple[str, ...], pattern: str) -> list[Path]:
-    """Return the files in the first existing folder of the first root that has one."""
-    for root in _list_roots():
-        for folder in folders:
-            paths = sorted(root.glob(f"{folder}/{pattern}"))
-            if paths:
-                return paths
-    return []
+def _find_files(folders: Sequence[Path], *patterns: str) -> list[Path]:
+    """Return the files of the first pattern with any, in the first folder that has them."""
+    found = (sorted(folder.glob(pattern)) for folder in folders for pattern in patterns)
+    return next(filter(None, found), [])
 
 
-def _list_roots() -> Iterator[Path]:
-    yield from (Path(p) for p in os.environ.get(PACKAGES_VARIABLE, "").split(os.pathsep) if p)
-    yield from (Path.cwd(), Path("/"))
+def _list_node_modules() -> list[Path]:
+    """Return the folders of npm packages: those of ``NODE_PATH``, of the current folder and of the system."""
+    configured = os.environ.get("NODE_PATH", "").split(os.pathsep)
+    return [Path(path) for path in (*configured, "node_modules", *_NODE_MODULES) if path]
 
 
 def _decode_module(path: Path) -> bytes:

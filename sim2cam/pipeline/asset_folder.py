@@ -13,7 +13,6 @@ from sim2cam.assets.folder import list_assets
 from sim2cam.assets.furniture_library import FURNITURE_SUFFIX, unpack_furniture
 from sim2cam.assets.importer import SIZES_M, import_assets
 from sim2cam.assets.package_files import (
-    PACKAGES_VARIABLE,
     SWEETHOME3D,
     find_furniture_libraries,
 )
@@ -139,8 +138,7 @@ def _find_furniture(name: str, path: Path, key: str) -> tuple[Path, ...]:
     if not libraries:
         raise RecipeError(
             path,
-            f"'{key}': {SWEETHOME3D} (Debian) is not installed. Run apt-get install {SWEETHOME3D}, or unpack it and "
-            f"name the folder in {PACKAGES_VARIABLE}.",
+            f"'{key}': {SWEETHOME3D} (Debian) is in no folder of XDG_DATA_DIRS. Run apt-get install {SWEETHOME3D}.",
         )
     if name and name not in libraries:
         raise RecipeError(

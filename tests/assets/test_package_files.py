@@ -8,21 +8,20 @@ import pytest
 
 from sim2cam import images
 from sim2cam.assets.package_files import (
-    PACKAGES_VARIABLE,
     find_furniture_libraries,
     find_panoramas,
 )
 from sim2cam.errors import InputError
 
-WORLD = "usr/share/blender/datafiles/studiolights/world"
-HDRI = "node_modules/@pmndrs/assets/hdri"
+WORLD = "blender/datafiles/studiolights/world"
+HDRI = "@pmndrs/assets/hdri"
 
 
 @pytest.fixture
 def packages(tmp_path, monkeypatch):
     """A folder of unpacked packages, and a function that writes a file into it."""
-    monkeypatch.setenv(PACKAGES_VARIABLE, str(tmp_path / "packages"))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_DIRS", str(tmp_path / "packages"))
+    monkeypatch.setenv("NODE_PATH", str(tmp_path / "packages"))
 
     def write(name, data):
         path = tmp_path / "packages" / name
@@ -68,9 +67,10 @@ def test_maps_of_both_packages_are_found_with_their_licences(packages, encode_ex
     assert images.read_linear_rgb(stored) == pytest.approx(blender.read(), rel=0.02, abs=0.02)
 
 
-def test_no_package_means_no_maps(packages, monkeypatch):
+def test_no_package_means_no_maps(packages, monkeypatch, tmp_path):
     packages("other.txt", b"")
-    monkeypatch.setattr("sim2cam.assets.package_files._list_roots", lambda: iter([]))
+    monkeypatch.setattr("sim2cam.assets.package_files._NODE_MODULES", ())
+    monkeypatch.chdir(tmp_path)
     assert find_panoramas() == ()
     assert find_furniture_libraries() == ()
 
@@ -112,6 +112,6 @@ def test_without_the_package_the_error_says_what_to_install(packages, monkeypatc
 
 
 def test_furniture_is_found(packages):
-    packages("usr/share/sweethome3d/furniture/B.sh3f", b"")
-    packages("usr/share/sweethome3d/furniture/A.sh3f", b"")
+    packages("sweethome3d/furniture/B.sh3f", b"")
+    packages("sweethome3d/furniture/A.sh3f", b"")
     assert [path.name for path in find_furniture_libraries()] == ["A.sh3f", "B.sh3f"]

@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(encode_png(np.full((32, 64, 3), 120, np.uint8)))
-    library = root / "usr/share/sweethome3d/furniture/Scopia.sh3f"
+    library = root / "sweethome3d/furniture/Scopia.sh3f"
     library.parent.mkdir(parents=True)
     with zipfile.ZipFile(library, "w") as archive:
         entries = "".join(
@@ -68,7 +68,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("text", list(list_recipes()))
 def test_recipes_load(text, folder, monkeypatch):
     monkeypatch.setenv("SIM2CAM_REAL", str(folder / "data"))
-    monkeypatch.setenv("SIM2CAM_PACKAGES", str(folder))
+    monkeypatch.setenv("XDG_DATA_DIRS", str(folder))
     path = folder / "example.toml"
     path.write_text(text if "name =" in text else f'name = "example"\n{text}')
     assert load_recipe(str(path)).domain.groups

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from sim2cam import images
+from sim2cam.data.data_folder import list_system_data_folders
 from sim2cam.errors import BackendError
 
 NOISE_PROFILES, LENS_PROFILES = "darktable noise profiles", "Lensfun lens profiles"
@@ -19,7 +19,6 @@ _NOISE_FILE = "darktable/noiseprofiles.json"
 _LENS_FOLDER = "lensfun/version_1"
 _LENSFUNPY_FOLDER = "db_files"
 _MAX_FILES = 500
-_DEFAULT_DATA_FOLDERS = "/usr/local/share:/usr/share"
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def find_noise_database() -> CameraDatabase:
     Raises:
         BackendError: If they are not installed.
     """
-    for folder in _list_data_folders():
+    for folder in list_system_data_folders():
         if (folder / _NOISE_FILE).is_file():
             return CameraDatabase(NOISE_PROFILES, (folder / _NOISE_FILE,))
     raise BackendError(
@@ -65,7 +64,7 @@ def find_lens_database() -> CameraDatabase:
     Raises:
         BackendError: If they are not installed.
     """
-    folders = [folder / _LENS_FOLDER for folder in _list_data_folders()]
+    folders = [folder / _LENS_FOLDER for folder in list_system_data_folders()]
     spec = find_spec("lensfunpy")
     if spec is not None and spec.submodule_search_locations:
         folders += [Path(place) / _LENSFUNPY_FOLDER for place in spec.submodule_search_locations]
@@ -77,9 +76,3 @@ def find_lens_database() -> CameraDatabase:
         f"no lens profiles: {_LENS_FOLDER} is in no folder of XDG_DATA_DIRS. Install Debian's package "
         "'liblensfun-data-v1', or run: pip install lensfunpy"
     )
-
-
-def _list_data_folders() -> list[Path]:
-    """Return the data folders of the XDG Base Directory Specification."""
-    folders = os.environ.get("XDG_DATA_DIRS") or _DEFAULT_DATA_FOLDERS
-    return [Path(folder) for folder in folders.split(os.pathsep) if folder]
