@@ -136,10 +136,13 @@ class CategoryMatches:
         # interpolated precision: the maximum at this or a higher recall
         best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
         best = np.column_stack([best, np.zeros(len(best))])
+        rows = np.flatnonzero(n_objects)
+        recall = n_correct[rows] / n_objects[rows, None]
+        indices = np.empty((len(rows), len(_RECALL_LEVELS)), np.int64)
+        for row, levels in enumerate(recall):
+            indices[row] = levels.searchsorted(_RECALL_LEVELS, side="left")
         values = np.full(len(weights), np.nan)
-        for row in np.flatnonzero(n_objects):
-            indices = np.searchsorted(n_correct[row] / n_objects[row], _RECALL_LEVELS, side="left")
-            values[row] = best[row, indices].mean()
+        values[rows] = best[rows[:, None], indices].mean(axis=1)
         return values
 
 
