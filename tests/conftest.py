@@ -28,6 +28,14 @@ def _own_cache(tmp_path_factory):
     os.environ["SIM2CAM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_wait_for_the_disk():
+    """Files need not survive a power failure; ``test_files.py`` checks what is flushed by the calls."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(os, "fsync", lambda _handle: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def opengl():
     """Skips tests of what pybullet's TinyRenderer does not draw, where it is all there is."""
@@ -39,12 +47,22 @@ def opengl():
 
 @pytest.fixture(scope="session")
 def bare_weights(tmp_path_factory):
-    """The weights that ship, without what their card knows of when to trust them: a file."""
+    """The weights that ship, without what their card knows of when to trust them, and without the RoI
+    classifier, which takes most of the time: a file.
+    """
     from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector, save_detector
 
     shipped = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     path = tmp_path_factory.mktemp("bare") / "dice.safetensors"
-    card = replace(shipped.card, score_calibration=None, ood_threshold=None, box_size_range_px=None)
+    card = replace(
+        shipped.card,
+        score_calibration=None,
+        ood_threshold=None,
+        box_size_range_px=None,
+        roi_classifier=False,
+        config=shipped.card.config | {"roi_classifier": False},
+    )
+    shipped.network.roi_network = None
     save_detector(path, shipped.network.state_dict(), card)
     return path
 

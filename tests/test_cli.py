@@ -15,14 +15,13 @@ import pytest
 from sim2cam import cli
 from sim2cam.cli import main
 from sim2cam.errors import RepairWarning
-
-SMALL = 'base = "dice"\n[render]\nwidth = 96\nheight = 96\nviews = 2\n'
+from tests.support.small_recipes import TWO_DICE_TOML
 
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("cli")
-    (folder / "small.toml").write_text(SMALL)
+    (folder / "small.toml").write_text(TWO_DICE_TOML)
     assert (
         main(["render", str(folder / "small.toml"), "--out", str(folder / "d"), "--count", "4"])
         == 0
@@ -94,7 +93,7 @@ def test_flaws_of_files_are_told_without_lines_of_source(monkeypatch, capsys):
 
 
 def test_stdout_holds_the_result_and_nothing_else(tmp_path):
-    (tmp_path / "r.toml").write_text(SMALL)
+    (tmp_path / "r.toml").write_text(TWO_DICE_TOML)
     done = run(
         "render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "2", "--json"
     )
@@ -104,7 +103,7 @@ def test_stdout_holds_the_result_and_nothing_else(tmp_path):
 
 
 def test_quiet_says_nothing(tmp_path):
-    (tmp_path / "r.toml").write_text(SMALL)
+    (tmp_path / "r.toml").write_text(TWO_DICE_TOML)
     done = run(
         "render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "1", "-q"
     )
@@ -112,7 +111,7 @@ def test_quiet_says_nothing(tmp_path):
 
 
 def test_dry_run_leaves_nothing(tmp_path, capsys):
-    (tmp_path / "r.toml").write_text(SMALL)
+    (tmp_path / "r.toml").write_text(TWO_DICE_TOML)
     arguments = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "64"]
     assert main([*arguments, "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["shards"] == 4
@@ -287,7 +286,7 @@ def interrupts_heard():
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("interrupts_heard")
 def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
-    (tmp_path / "r.toml").write_text(SMALL)
+    (tmp_path / "r.toml").write_text(TWO_DICE_TOML)
     render = ["render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "32"]
     render += ["--size", "320x240"]  # which takes long enough to be interrupted in
     command = [sys.executable, "-m", "sim2cam", *render, "--workers", workers]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import functools
 from dataclasses import MISSING, Field
 from pathlib import Path
 from types import NoneType
@@ -97,7 +98,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 def _read_hint(owner: Any, field: Field[Any]) -> tuple[Any, Option, tuple[Any, ...]]:
     """Return the type of an option, its spelling and all notes of its annotation."""
-    hint = get_type_hints(owner, include_extras=True)[field.name]
+    hint = _read_types(owner)[field.name]
     notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     option = next((note for note in notes if isinstance(note, Option)), Option())
     return get_args(hint)[0] if notes else hint, option, notes
@@ -138,8 +139,7 @@ def _make_settings(field: Field[Any], hint: Any, option: Option) -> dict[str, An
 
 def _format_text(owner: Any, field: Field[Any], option: Option, settings: dict[str, Any]) -> str:
     """Return the help text of an option, with its choices and its default if it names none."""
-    texts = {entry.arg_name: entry.description for entry in parse_from_object(owner).params}
-    text = " ".join((texts.get(field.name) or option.help or "").split())
+    text = " ".join((_read_texts(owner).get(field.name) or option.help or "").split())
     choices = settings.get("choices", ())
     if choices and settings["metavar"] != "|".join(choices):
         text = f"{text} One of {', '.join(choices)}."
@@ -147,6 +147,17 @@ def _format_text(owner: Any, field: Field[Any], option: Option, settings: dict[s
     if has_default and "default:" not in text.lower():
         text = f"{text.removesuffix('.')}; default: {field.default}."
     return text.replace("%", "%%")
+
+
+@functools.cache
+def _read_types(owner: Any) -> dict[str, Any]:
+    return get_type_hints(owner, include_extras=True)
+
+
+@functools.cache
+def _read_texts(owner: Any) -> dict[str, str | None]:
+    """Return the docstrings of the fields of a class, which are read from its source."""
+    return {entry.arg_name: entry.description for entry in parse_from_object(owner).params}
 
 
 def _format_usage(action: argparse.Action) -> str:

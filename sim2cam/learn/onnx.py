@@ -67,7 +67,7 @@ def write_onnx(
     """
     try:
         import onnx
-        import onnxruntime  # noqa: F401
+        import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise UsageError(
@@ -90,8 +90,9 @@ def write_onnx(
         model, {name: json.dumps(value) for name, value in metadata.items()}
     )
     content = model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     for example in (inputs, check_inputs):
-        if difference := compare(*_run_both(content, network, example, output_names)):
+        if difference := compare(*_run_both(session, network, example, output_names)):
             raise Sim2CamError(
                 f"ONNX Runtime and PyTorch disagree: {difference}. "
                 "Nothing is written. Try another version of onnxruntime."
@@ -101,12 +102,9 @@ def write_onnx(
 
 @torch.inference_mode()
 def _run_both(
-    content: bytes, network: nn.Module, inputs: Inputs, output_names: Sequence[str]
+    session: Any, network: nn.Module, inputs: Inputs, output_names: Sequence[str]
 ) -> tuple[Outputs, Outputs]:
     """Return the outputs of PyTorch and of ONNX Runtime."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     onnx_outputs = session.run(
         list(output_names), {name: value.numpy() for name, value in inputs.items()}
     )

@@ -78,7 +78,7 @@ def match_overlaps(
     is_counted = np.ones_like(is_true_positive)
     for level, threshold in enumerate(IOU_THRESHOLDS):
         is_taken = np.zeros(len(truth_crowd), np.bool_)
-        for index in range(len(order)):
+        for index in np.flatnonzero(_reaches(overlap, threshold).any(axis=1)):
             candidates = (~truth_ignored & ~is_taken, truth_ignored & (truth_crowd | ~is_taken))
             match = _find_match(overlap[index], threshold, candidates)
             if match is not None:
@@ -136,10 +136,13 @@ class CategoryMatches:
         # interpolated precision: the maximum at this or a higher recall
         best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
         best = np.column_stack([best, np.zeros(len(best))])
+        rows = np.flatnonzero(n_objects)
+        recall = n_correct[rows] / n_objects[rows, None]
+        indices = np.empty((len(rows), len(_RECALL_LEVELS)), np.int64)
+        for row, levels in enumerate(recall):
+            indices[row] = levels.searchsorted(_RECALL_LEVELS, side="left")
         values = np.full(len(weights), np.nan)
-        for row in np.flatnonzero(n_objects):
-            indices = np.searchsorted(n_correct[row] / n_objects[row], _RECALL_LEVELS, side="left")
-            values[row] = best[row, indices].mean()
+        values[rows] = best[rows[:, None], indices].mean(axis=1)
         return values
 
 
@@ -162,12 +165,16 @@ def _compute_overlap(
     )
 
 
+def _reaches(overlap: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
+    return overlap >= min(threshold, 1 - 1e-10)
+
+
 def _find_match(
     overlap: NDArray[np.float64], threshold: float, candidate_masks: Sequence[NDArray[np.bool_]]
 ) -> int | None:
     """Return the object with the most overlap in the first non-empty candidate mask; the last of equals."""
     for is_candidate in candidate_masks:
-        indices = np.flatnonzero(is_candidate & (overlap >= min(threshold, 1 - 1e-10)))
+        indices = np.flatnonzero(is_candidate & _reaches(overlap, threshold))
         if len(indices):
             overlaps = overlap[indices]
             return int(indices[len(overlaps) - 1 - np.argmax(overlaps[::-1])])

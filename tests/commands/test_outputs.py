@@ -14,8 +14,8 @@ import sim2cam
 from sim2cam.cli import main
 from sim2cam.files import lock_folder, write_bytes
 from sim2cam.images import encode_png
+from tests.support.small_recipes import TWO_DICE_TOML
 
-SMALL = 'base = "dice"\n[render]\nwidth = 96\nheight = 96\nviews = 2\n'
 WEIGHTS = Path(sim2cam.__file__).parent / "models/weights/dice.safetensors"
 CUBE = """\
 v 0 0 0
@@ -32,7 +32,7 @@ f 3 1 4
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A folder with a user's recipe, photo, mesh, weights and notes, in which commands run."""
-    (tmp_path / "small.toml").write_text(SMALL)
+    (tmp_path / "small.toml").write_text(TWO_DICE_TOML)
     photo = encode_png(np.zeros((32, 48, 3), np.uint8))
     for name in ["a", *map(str, range(20))]:
         write_bytes(tmp_path / f"photos/{name}.png", photo)

@@ -9,6 +9,7 @@ import pytest
 from sim2cam.cli import main
 from sim2cam.experiments import demo
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
+from tests.support.small_recipes import FEW_BODIES
 
 
 @pytest.fixture
@@ -18,9 +19,10 @@ def short(monkeypatch):
     translator = replace(recipe.adapt.translator, steps=2, batch=2, patch_px=64)
     small = replace(
         recipe,
+        domain=recipe.domain.replace_factors(FEW_BODIES),
         render=RenderOptions(width=96, height=96, views=2),
         adapt=replace(recipe.adapt, translator=translator),
-        train=replace(recipe.train, steps=2, batch=2, crop_px=64),
+        train=replace(recipe.train, steps=2, batch=2, crop_px=64, roi_classifier=False),
     )
     monkeypatch.setattr(demo, "load_recipe", lambda _name: small)
     monkeypatch.setattr(demo, "IMAGE_COUNT", 6)

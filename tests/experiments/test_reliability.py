@@ -21,16 +21,27 @@ from sim2cam.models.reliability.object_sizes import compute_box_size_range
 from sim2cam.models.training import training, tuning
 from sim2cam.models.training.config import TrainConfig
 
+RECIPE = """
+base = "dice"
+[train]
+steps = 2
+batch = 2
+crop_px = 64
+roi_classifier = false
+"""
+
 
 @pytest.fixture(scope="module")
-def train(sim):
+def train(sim, tmp_path_factory):
     """Return a function that trains on renders for two steps and returns the card."""
+    recipe = tmp_path_factory.mktemp("recipe") / "tiny.toml"
+    recipe.write_text(RECIPE)
 
     def run(out, *more):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(measurement, "REFERENCE_CROPS", 32)
-            flags = ["--steps", "2", "--workers", "1", *map(str, more)]
-            assert main(["train", "dice", "--data", str(sim.root), "--out", str(out), *flags]) == 0
+            flags = ["--data", sim.root, "--out", out, "--workers", "1", *more]
+            assert main(["train", str(recipe), *map(str, flags)]) == 0
         return load_detector(out / "weights.safetensors").card
 
     return run

@@ -22,6 +22,9 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 RECIPE = """
 base = "dice"
 name = "tiny"
+[domain.layout]
+die_count = 2
+distractor_count = 0
 [render]
 width = 96
 height = 80
@@ -31,6 +34,7 @@ channels = []
 steps = 2
 batch = 2
 crop_px = 64
+roi_classifier = false
 """
 
 
@@ -201,7 +205,7 @@ NO_POINTS = "randomized: no object has keypoints to learn. Render with keypoints
 
 
 def test_failing_variants_are_reported_and_others_run(recipe, photos, tmp_path, capsys):
-    recipe.write_text(f"{RECIPE}keypoints = true\nflips = false\nroi_classifier = false\n")
+    recipe.write_text(f"{RECIPE}keypoints = true\nflips = false\n")
     pointed = link_images(photos, tmp_path / "pointed")
     for path in photos.glob("*.json"):
         shutil.copy(path, pointed)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sim2cam.cli import main
 from sim2cam.data.channels import CHANNELS
 from sim2cam.data.checks.dataset import check_dataset
 from sim2cam.data.reader import read_header, read_sample_records
@@ -29,9 +30,9 @@ from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.distributions import Constant
 from sim2cam.render.labels.ground_truth import FLOW_CHANNELS
+from tests.support.small_recipes import TWO_DICE, TWO_DICE_TOML
 
-DICE = load_recipe("dice")
-RECIPE = replace(DICE, render=replace(DICE.render, width=96, height=80, views=2))
+RECIPE = TWO_DICE
 COUNT = 20  # a full shard and a short one
 
 
@@ -71,38 +72,40 @@ def test_workers_do_not_change_bytes(plain, tmp_path):
     assert bytes_of(tmp_path / "d") == bytes_of(plain)
 
 
+def wait_for_images(child, root):
+    while not list(root.glob("shards/*.part/rgb/*.jpg")) and child.poll() is None:
+        time.sleep(0.005)
+
+
 def test_killed_run_resumes_to_same_bytes(plain, tmp_path):
     root = tmp_path / "d"
-    (tmp_path / "small.toml").write_text(
-        'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
-    )
+    (tmp_path / "small.toml").write_text(TWO_DICE_TOML)
     command = [sys.executable, "-m", "sim2cam", "render", str(tmp_path / "small.toml")]
     command += ["--out", str(root), "--count", str(COUNT)]
     child = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
-    while not list(root.glob("shards/*.part/rgb/*.jpg")) and child.poll() is None:
-        time.sleep(0.02)
+    wait_for_images(child, root)
     os.killpg(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     assert list(root.glob("shards/*.part"))
     assert [problem.message for problem in check_dataset(root).problems] == [
         "incomplete: 0 of 20 samples exist. Run its command again with --resume."
     ]
-    subprocess.run([*command, "--resume"], check=True, stderr=subprocess.DEVNULL)
+    assert main([*command[3:], "--workers", "1", "--resume"]) == 0
     assert bytes_of(root) == bytes_of(plain)
 
 
 def test_two_processes_on_one_folder_leave_it_complete(plain, tmp_path):
     root = tmp_path / "d"
-    (tmp_path / "small.toml").write_text(
-        'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
-    )
+    (tmp_path / "small.toml").write_text(TWO_DICE_TOML)
     command = [sys.executable, "-m", "sim2cam", "render", str(tmp_path / "small.toml"), "--out"]
     command += [str(root), "--count", str(COUNT), "--workers", "1", "--resume"]
-    pair = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    words = [child.communicate(timeout=300)[1] for child in pair]
-    refused = [child.returncode for child in pair].index(1)
-    assert pair[1 - refused].returncode == 0
-    assert f"{root}: is in use by process {pair[1 - refused].pid} on" in words[refused]
+    child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_for_images(child, root)
+    child.send_signal(signal.SIGSTOP)  # amid its first shard
+    with pytest.raises(OutputError, match=f"{root}: is in use by process {child.pid} on"):
+        make(root, resume=True)
+    child.send_signal(signal.SIGCONT)
+    assert child.wait(timeout=300) == 0
     assert bytes_of(root) == bytes_of(plain)
 
 

@@ -13,16 +13,15 @@ import pytest
 from sim2cam.cli import main
 from sim2cam.errors import InputError, OutputError
 from sim2cam.pipeline.generation import generate, simulate_scenes
-from sim2cam.pipeline.recipe import SequenceOptions, load_recipe
+from sim2cam.pipeline.recipe import SequenceOptions
 from sim2cam.pipeline.scene_records import read_settled_scene
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.counterfactual import Intervention
-from sim2cam.randomize.distributions import Constant
+from tests.support.small_recipes import FEW_BODIES, PLAIN, TWO_DICE_TOML
 
-PLAIN = load_recipe("dice")
 RECIPE = replace(
     PLAIN,
-    domain=PLAIN.domain.replace_factors({"layout/die_count": Constant(3)}),
+    domain=PLAIN.domain.replace_factors(FEW_BODIES),
     render=replace(PLAIN.render, width=64, height=48, views=2),
 )
 FILM = replace(RECIPE, render=replace(RECIPE.render, views=1, sequence=SequenceOptions(2, 0.05)))
@@ -115,7 +114,7 @@ def test_rendering_needs_no_physics(sim, tmp_path):
         "raise SystemExit(main(sys.argv[1:]))"
     )
     (tmp_path / "r.toml").write_text(
-        'base = "dice"\n[domain.layout]\ndie_count = 3\n[render]\nwidth = 64\nheight = 48\nviews = 2\n'
+        TWO_DICE_TOML.replace("width = 96\nheight = 80", "width = 64\nheight = 48")
     )
     render = ["render", str(tmp_path / "r.toml"), "--count", "4", "--workers", "1"]
     render += ["--scenes", str(sim), "--out", str(tmp_path / "d"), "--seed"]

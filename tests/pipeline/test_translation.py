@@ -83,12 +83,10 @@ def test_labels_stay_and_images_change(reinhard, sim, tmp_path):
     assert not check_dataset(tmp_path / "adapted").problems
 
 
-def test_workers_and_resume_do_not_change_bytes(reinhard, sim, tmp_path):
-    apply(reinhard, sim, tmp_path / "one")
-    apply(reinhard, sim, tmp_path / "two", workers=2)
+def test_other_images_do_not_change_bytes(reinhard, sim, tmp_path):
+    apply(reinhard, sim, tmp_path / "whole")
     apply(reinhard, sim.take(5), tmp_path / "part")
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
-    assert digests(tmp_path / "part") == digests(tmp_path / "one")[:5]
+    assert digests(tmp_path / "part") == digests(tmp_path / "whole")[:5]
 
 
 def test_refitted_transfer_translates(sim, coco, tmp_path):

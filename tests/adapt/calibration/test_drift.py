@@ -9,8 +9,8 @@ from PIL import Image
 from scipy.stats import mannwhitneyu
 
 from sim2cam import images
+from sim2cam.adapt.calibration import camera_calibration
 from sim2cam.adapt.calibration.bundle_adjustment import LENS_MODELS, fit_bundle
-from sim2cam.adapt.calibration.camera_calibration import calibrate
 from sim2cam.adapt.calibration.camera_features import CAMERA_STATISTICS, tabulate_statistics
 from sim2cam.adapt.calibration.camera_fit import CameraFit
 from sim2cam.adapt.calibration.detector_drift import DetectorMonitor, DetectorResponse
@@ -121,9 +121,13 @@ def brightness(rgb):
 @pytest.fixture(scope="module")
 def witnessed(tmp_path_factory):
     folder = take_photos(tmp_path_factory.mktemp("then"), SENSOR, seed=0, count=12)
-    return calibrate(
-        folder, None, np.random.default_rng(0), monitor=DetectorMonitor("a", brightness)
-    )
+    with pytest.MonkeyPatch.context() as monkeypatch:  # slow, and not compared
+        monkeypatch.setattr(
+            camera_calibration, "_estimate_noise_and_sharpness", lambda *_: ([], {})
+        )
+        return camera_calibration.calibrate(
+            folder, None, np.random.default_rng(0), monitor=DetectorMonitor("a", brightness)
+        )
 
 
 @pytest.mark.parametrize(("exposure_ev", "moved"), [(0.0, set()), (-0.8, {"detector.ood_score", "detector.confidence"})])  # fmt: skip
