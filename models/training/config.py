@@ -122,7 +122,7 @@ OMITTED_WHEN_UNSET = (
     "keypoints", "masks", "min_category_visible", "roi_classifier", "bfloat16", "residual", "fine_tuning",
     "adapt", "patience",
     "initial_weights", "target_images", "background_images", "evaluations", "balance", "pretrained",
-    "copy_paste", "instance_colour_jitter", "dead_leaves",
+    "copy_paste", "instance_colour_jitter", "dead_leaves", "training_domain",
 )  # fmt: skip
 """Settings that are left out of cards, checkpoints and results if not used; older files lack them."""
 

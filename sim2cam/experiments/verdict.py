@@ -92,6 +92,7 @@ def build_verdict(result: BenchResult, warnings: Sequence[str]) -> Verdict:
     findings = (
         *_judge_training(result),
         *_judge_errors(result, expansion),
+        *result.reliability.domain_shift.findings,
         *_judge_reliability(result.reliability, len(result.captures.samples)),
         *_recommend_threshold(result),
     )  # fmt: skip
