@@ -157,9 +157,7 @@ class _Text:
 
 
 _TUNE = "sim2cam tune WEIGHTS IMAGES --out tuned"
-_FIT_OBJECTS = (
-    "sim2cam domain fit RECIPE --captures IMAGES --detector WEIGHTS --trials 0 --out fitted"
-)
+_FIT_OBJECTS = "sim2cam domain fit RECIPE --captures IMAGES --detector WEIGHTS --out fitted"
 _TEXTS: Mapping[str, _Text] = {
     "box_side_px": _Text(
         "objects",

@@ -24,8 +24,11 @@ MAX_IMAGES = 24
 MIN_OBJECTS = 10.0
 """Smallest consistency of a scale that is selected, about the number of objects that it must find."""
 
-MAX_LOSS = 0.02
+MAX_LOSS = 0.05
 """Share of the best consistency that a scale may lack to be preferred because of object sizes."""
+
+MIN_GAIN = 0.02
+"""Smallest gain in the sum of scores for which larger scales are tried."""
 
 MAX_SIDE_PX = 4096
 """Longest image side at the network's scale."""
@@ -110,7 +113,7 @@ def select_input_scale(
             len(found) > 1
             and side_px is not None
             and (middle_px is None or side_px >= middle_px)
-            and _sum_scores(found[-1]) <= (1 + MAX_LOSS) * _sum_scores(found[-2])
+            and _sum_scores(found[-1]) <= (1 + MIN_GAIN) * _sum_scores(found[-2])
         ):
             break
     trials = tuple(

@@ -43,10 +43,10 @@ def shift(**values):
         ({"box_side_px": [80] * 10}, "note",
          "100% of 10 objects are larger than in training: a longer side at the network's scale of 80 px (median), "
          "in training 20 px to 40 px (90 %). Run: sim2cam domain fit RECIPE --captures IMAGES --detector WEIGHTS "
-         "--trials 0 --out fitted"),
+         "--out fitted"),
         ({"objects_per_image": [9] * 10}, "problem",
          "100% of 10 images show more objects than in training: 9 (median), in training 1 to 5 (90 %). Run: sim2cam "
-         "domain fit RECIPE --captures IMAGES --detector WEIGHTS --trials 0 --out fitted"),
+         "domain fit RECIPE --captures IMAGES --detector WEIGHTS --out fitted"),
         ({"luminance": [0.1] * 10}, "problem",
          "100% of 10 image parts are darker than in training: a luminance of 0.10 (median), in training 0.20 to 0.60 "
          "(90 %). Run: sim2cam domain fit RECIPE --captures IMAGES --out fitted"),
