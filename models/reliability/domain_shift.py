@@ -242,9 +242,7 @@ def measure_image_parts(
         InputError: if an image cannot be read.
     """
     luminance, sharpness = measure_parts(
-        part
-        for path in select_evenly(paths)
-        for part in iterate_parts(path, input_scale, part_px)
+        part for path in select_evenly(paths) for part in iterate_parts(path, input_scale, part_px)
     )
     return TargetStatistics(luminance=tuple(luminance), sharpness=tuple(sharpness))
 

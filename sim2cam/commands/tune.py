@@ -159,7 +159,9 @@ class Tune:
         from sim2cam.models.training.training import WEIGHTS
 
         if self.map or self.ignore_unmatched:
-            raise UsageError("--map and --ignore-unmatched require labels, but the images have none.")
+            raise UsageError(
+                "--map and --ignore-unmatched require labels, but the images have none."
+            )
         console, card = self.output.make_console(), detector.card
         images = merge_datasets(datasets)
         console.info(
@@ -176,7 +178,9 @@ class Tune:
         input_scale = round(selection.input_scale or card.input_scale, 3)
         path = self.out / WEIGHTS
         tuned_card = replace(card, metrics={}, input_scale=input_scale)
-        save_detector(path, detector.network.state_dict(), tuned_card, detector.feature_distribution)
+        save_detector(
+            path, detector.network.state_dict(), tuned_card, detector.feature_distribution
+        )
         console.info(f"{path}: input scale {input_scale:.3g} (before {card.input_scale:.3g})")
         return TuneResult(
             path,

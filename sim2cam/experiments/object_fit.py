@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,10 +20,13 @@ from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.progress import Progress
 from sim2cam.randomize.distributions import Distribution
-from sim2cam.randomize.range_rescaling import FactorRange, find_ranges
+from sim2cam.randomize.range_rescaling import FactorRange, RangeDistribution, find_ranges
 
 MARGIN = 1.15
 """Factor by which widened ranges exceed what is found."""
+
+TOLERANCE = 1.05
+"""Factor by which what is found may exceed what is rendered without widening a range."""
 
 QUANTILES = (0.05, 0.95)
 """Quantiles of sizes and numbers that are compared; outliers are false detections or truncated objects."""
@@ -107,7 +110,7 @@ def fit_objects(
     """Widen the ranges of object size and number until they cover what a detector finds in real images.
 
     An end of a range moves by the factor by which the objects found exceed those in renders, times ``MARGIN``; ends
-    that already cover them stay, so ranges never get narrower. Sizes are compared relative to the image width.
+    that already cover them, within ``TOLERANCE``, stay, so ranges never get narrower. Sizes are compared relative to the image width.
 
     Args:
         recipe: the recipe.
@@ -205,12 +208,14 @@ def _find_object_ranges(recipe: Recipe) -> tuple[FactorRange, ...]:
     return ranges
 
 
-def _widen(factor_range: FactorRange, found: Sequence[float], rendered: Sequence[float]) -> Any:
+def _widen(factor_range: FactorRange, found: Bounds, rendered: Bounds) -> RangeDistribution:
     """Return the distribution with ends moved to cover what is found; integers are rounded outwards."""
-    low, high = factor_range.distribution.low, factor_range.distribution.high
-    if found[0] < rendered[0]:
-        low *= found[0] / rendered[0] / MARGIN
-    if found[1] > rendered[1]:
-        high *= found[1] / max(rendered[1], 1.0) * MARGIN
-    low, high = max(low, factor_range.lower_bound), min(high, factor_range.upper_bound)
+    original = factor_range.distribution
+    low, high = original.low, original.high
+    if found[0] < rendered[0] / TOLERANCE:
+        low = max(low * found[0] / rendered[0] / MARGIN, factor_range.lower_bound)
+    if found[1] > rendered[1] * TOLERANCE:
+        high = min(high * found[1] / max(rendered[1], 1.0) * MARGIN, factor_range.upper_bound)
+    if (low, high) == (original.low, original.high):
+        return original
     return factor_range.rescale(factor_range.to_position(low), factor_range.to_position(high))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sim2cam import images
@@ -55,7 +55,7 @@ class Reliability:
     false_positive_rate: float | None = None
     ood_scores: Mapping[str, float] | None = None
     size_fit: SizeComparison | None = None
-    domain_shift: DomainShift = DomainShift()
+    domain_shift: DomainShift = field(default_factory=DomainShift)
 
     def to_json(self) -> dict[str, Any]:
         """Return the measures, without the OOD score of each image, as JSON values."""

@@ -23,9 +23,11 @@ DETECTOR = NativeDetector(None, DetectorCard("nano", ("1",), 0, {}, ()))
 RECIPE = load_recipe("dice")
 
 
-def wrong(size=LogUniform(28, 72), number=Integers(3, 30)):
-    """The recipe with other ranges."""
-    return replace(RECIPE, domain=RECIPE.domain.replace_factors({SIZE: size, NUMBER: number}))
+def change(**distributions):
+    """The recipe with other ranges of ``size`` and ``number``."""
+    paths = {"size": SIZE, "number": NUMBER}
+    factors = {paths[name]: distribution for name, distribution in distributions.items()}
+    return replace(RECIPE, domain=RECIPE.domain.replace_factors(factors))
 
 
 def sample(recipe, seed=0, n=200):
@@ -65,7 +67,7 @@ def fit(monkeypatch):
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_a_size_that_is_wrong_by_two_is_covered_by_the_next_renders(fit, factor, tmp_path):
-    recipe = wrong(LogUniform(28 * factor, 72 * factor))
+    recipe = change(size=LogUniform(28 * factor, 72 * factor))
     result = fit(recipe, RECIPE)
     (low, high), found = result.rendered_px, result.found_px
     assert not low <= found[0] < found[1] <= high
@@ -81,7 +83,7 @@ def test_a_size_that_is_wrong_by_two_is_covered_by_the_next_renders(fit, factor,
 
 
 def test_larger_numbers_are_covered_and_rounded_outwards(fit):
-    result = fit(wrong(number=Integers(4, 6)), RECIPE)
+    result = fit(change(number=Integers(4, 6)), RECIPE)
     number = result.distributions[NUMBER]
     assert number.low <= 4
     assert result.found_count[1] == pytest.approx(29, abs=1)
@@ -93,8 +95,8 @@ def test_larger_numbers_are_covered_and_rounded_outwards(fit):
 
 
 def test_missing_ranges_and_objects_are_refused(fit):
-    fixed = wrong(Constant(40.0), Constant(5))
+    fixed = change(size=Constant(40.0), number=Constant(5))
     with pytest.raises(UsageError, match="dice has no ranges of object size"):
         fit(fixed, RECIPE)
     with pytest.raises(InputError, match=r"photos: the detector finds 5 objects; 20 are needed"):
-        fit(RECIPE, wrong(number=Constant(5)), n=1)
+        fit(RECIPE, change(number=Constant(5)), n=1)

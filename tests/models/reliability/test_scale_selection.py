@@ -31,8 +31,12 @@ def plan(make_dataset, monkeypatch):
         def detect(scaled, images):
             scale = round(scaled.card.input_scale, 2)
             count, score, shift = by_scale.get(scale, (0, 0.9, 0))
-            boxes = [(100.0 * i + shift, 0.0, 100.0 * i + shift + side_px, 10.0) for i in range(count)]
-            return {s.name: tuple(Detection("disc", b, score) for b in boxes) for s in images.samples}
+            boxes = [
+                (100.0 * i + shift, 0.0, 100.0 * i + shift + side_px, 10.0) for i in range(count)
+            ]
+            return {
+                s.name: tuple(Detection("disc", b, score) for b in boxes) for s in images.samples
+            }
 
         monkeypatch.setattr(scale_selection, "detect_dataset", detect)
         return select_input_scale(detector, make_dataset(n=5))
@@ -106,7 +110,12 @@ def _resize(dataset, factor, folder):
         )
         samples.append(
             replace(
-                sample, rgb=path, height=rgb.shape[0], width=rgb.shape[1], objects=labels, channels={}
+                sample,
+                rgb=path,
+                height=rgb.shape[0],
+                width=rgb.shape[1],
+                objects=labels,
+                channels={},
             )
         )
     return Dataset(dataset.root, dataset.categories, tuple(samples))
