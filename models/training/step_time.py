@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sim2cam.learn.device import find_device, release_memory
 from sim2cam.models.card import DetectorCard
@@ -129,7 +130,8 @@ def _time_steps(setup: TrainingSetup, card: DetectorCard, device: str) -> float:
 
 def _drop_option(setup: TrainingSetup, name: str) -> TrainingSetup:
     tasks = replace(setup.tasks, masks=False) if name == "masks" else setup.tasks
-    return replace(setup, config=replace(setup.config, **{name: False}), tasks=tasks)
+    change: dict[str, Any] = {name: False}
+    return replace(setup, config=replace(setup.config, **change), tasks=tasks)
 
 
 def _format_time(seconds: float) -> str:
