@@ -15,6 +15,7 @@ from sim2cam.models.network.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.network.roi_crops import RoiView, select_roi_views
 from sim2cam.models.network.torchvision_models import list_torchvision_architectures
 from sim2cam.models.reliability.confidence import ScoreCalibration
+from sim2cam.models.reliability.domain_shift import TrainingDomain
 from sim2cam.models.reliability.ood import OodStatistics
 from sim2cam.models.training.config import (
     ARCHITECTURES,
@@ -122,6 +123,7 @@ class DetectorCard:
         image_digests: lowest digests of the training images (``sketch_digests``); empty if unknown.
         box_size_range_px: 5th and 95th percentile of the longer box sides in training, in pixels at the
             network's scale; None if unknown.
+        training_domain: distributions in the training data; None if unknown, as for earlier weights.
         ood_threshold: thresholds of OOD detection; None if not measured. The feature distribution is stored
             with the weights.
         kind, format: type and format version of the file.
@@ -152,6 +154,7 @@ class DetectorCard:
     score_calibration: ScoreCalibration | None = None
     image_digests: tuple[str, ...] = ()
     box_size_range_px: tuple[float, float] | None = None
+    training_domain: TrainingDomain | None = None
     ood_threshold: OodThreshold | None = None
     kind: Literal["sim2cam detector"] = "sim2cam detector"
     format: Literal[1] = 1

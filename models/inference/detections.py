@@ -130,22 +130,22 @@ def rescale_image(rgb: NDArray[np.uint8], input_scale: float) -> NDArray[np.uint
 
 
 def suppress_non_maxima(
-    boxes_xyxy: Floats, input_scales: Sequence[float], categories: Sequence[int] | None = None
+    boxes_xyxy: Floats, scale_groups: Sequence[float], categories: Sequence[int] | None = None
 ) -> list[int]:
     """Return the indices of boxes that non-maximum suppression keeps.
 
-    A box is also suppressed if it is contained in, or contains, a better box from another input scale: parts
-    and groups of objects resemble objects of another size.
+    A box is also suppressed if it is contained in, or contains, a better box from another group of input scales:
+    parts and groups of objects resemble objects of another size.
 
     Args:
         boxes_xyxy: (n, 4), by falling score.
-        input_scales: input scale at which each box was detected (n,).
+        scale_groups: group of the input scale at which each box was detected (n,), such as the pyramid level.
         categories: class indices (n,) of amodal boxes: occluders lie inside the box of a hidden object, so
             containment counts only within a category. None for boxes of visible parts.
     """
     is_duplicate = pairwise_iou(boxes_xyxy, boxes_xyxy) > NMS_IOU
     is_inside = pairwise_coverage(boxes_xyxy, boxes_xyxy) > NMS_COVERAGE
-    is_across_scales = np.not_equal.outer(input_scales, input_scales)
+    is_across_scales = np.not_equal.outer(scale_groups, scale_groups)
     if categories is not None:
         is_across_scales &= np.equal.outer(categories, categories)
     is_duplicate |= is_across_scales & (is_inside | is_inside.T)

@@ -28,7 +28,11 @@ from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.models import shipped_weights
 from sim2cam.models.card import DetectorCard, card_from_json
 from sim2cam.models.inference.detections import Prediction, SurfacePoints, suppress_non_maxima
-from sim2cam.models.inference.input_scales import PyramidLevel, build_pyramid
+from sim2cam.models.inference.input_scales import (
+    MULTI_SCALE_FACTORS,
+    PyramidLevel,
+    build_pyramid,
+)
 from sim2cam.models.inference.tiles import compute_maps
 from sim2cam.models.inference.torchvision_detector import TorchvisionDetector
 from sim2cam.models.network.batch_norm_fusion import fuse_batch_norm
@@ -65,11 +69,14 @@ class NativeDetector:
         network: network in evaluation mode, on its device.
         card: card of the weights.
         feature_distribution: features of training crops for OOD detection; None if not measured.
+        scale_factors: factors on the card's input scale at which images are predicted, first 1; detections of
+            all are merged.
     """
 
     network: DetectorNetwork
     card: DetectorCard
     feature_distribution: FeatureDistribution | None = None
+    scale_factors: tuple[float, ...] = (1.0,)
 
     @functools.cached_property
     def fused_network(self) -> DetectorNetwork:
@@ -86,6 +93,9 @@ class NativeDetector:
         """Predict one image; see ``predict_image``."""
         card, size = self.card, (rgb.shape[0], rgb.shape[1])
         levels = build_pyramid(card.input_scale, card.box_size_range_px, max(size))
+        base_count = len(levels)
+        for factor in self.scale_factors[1:]:
+            levels += build_pyramid(card.input_scale * factor, card.box_size_range_px, max(size))
         if input_scale is not None:
             levels = (PyramidLevel(input_scale),)
         level_predictions = [
@@ -99,13 +109,11 @@ class NativeDetector:
             if card.is_amodal
             else None
         )
-        kept = suppress_non_maxima(
-            boxes, [level.input_scale for level, _ in candidates], categories
-        )
+        kept = suppress_non_maxima(boxes, [level.halvings for level, _ in candidates], categories)
         candidates, boxes = [candidates[i] for i in kept], boxes[kept]
         masks = _make_masks(candidates, boxes, size) if card.masks else {}
         first_level = level_predictions[0]
-        ood_statistics = _compute_ood_statistics(self, level_predictions)
+        ood_statistics = _compute_ood_statistics(self, level_predictions[:base_count])
         return Prediction(
             tuple(
                 _make_detection(card, level, i, masks.get(number))
@@ -127,6 +135,26 @@ class NativeDetector:
 
 AnyDetector = NativeDetector | TorchvisionDetector
 """Detector with a network of this project or a torchvision model."""
+
+
+def set_input_scale(
+    detector: AnyDetector, input_scale: float | None, *, multi_scale: bool = False
+) -> AnyDetector:
+    """Return the detector with another input scale, or with several.
+
+    Args:
+        input_scale: the input scale; None for that of the card.
+        multi_scale: predict at ``MULTI_SCALE_FACTORS`` times the input scale.
+
+    Raises:
+        UsageError: if a torchvision model gets several scales.
+    """
+    if input_scale is not None:
+        detector = replace(detector, card=replace(detector.card, input_scale=input_scale))
+    if multi_scale:
+        native = require_native_detector(detector, "--multi-scale")
+        detector = replace(native, scale_factors=MULTI_SCALE_FACTORS)
+    return detector
 
 
 def require_native_detector(detector: AnyDetector, feature: str) -> NativeDetector:
@@ -251,7 +279,7 @@ class _LevelPrediction:
     """Prediction at one input scale.
 
     Attributes:
-        input_scale: the input scale.
+        input_scale, halvings: as in ``PyramidLevel``.
         maps, features: outputs of ``compute_maps``.
         decoded: detections decoded from the maps.
         boxes: boxes in pixels of the image, clipped to it (n, 4).
@@ -259,6 +287,7 @@ class _LevelPrediction:
     """
 
     input_scale: float
+    halvings: int
     maps: DetectionMaps
     features: Tensor
     decoded: DecodedDetections
@@ -295,7 +324,13 @@ def _predict_level(
     )
     boxes = boxes.clip(0, (width, height, width, height))
     return _LevelPrediction(
-        level.input_scale, maps, features, decoded, boxes, decoded.scores.tolist()
+        level.input_scale,
+        level.halvings,
+        maps,
+        features,
+        decoded,
+        boxes,
+        decoded.scores.tolist(),
     )
 
 

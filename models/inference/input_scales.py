@@ -11,6 +11,9 @@ MIN_SIDE_RATIO = 0.4
 0.5 would leave no gap if two levels predicted the same size; 0.4 leaves a margin.
 """
 
+MULTI_SCALE_FACTORS = (1.0, 0.75, 1.25)
+"""Factors on the input scale in a test at several scales; the first is that of the card."""
+
 
 @dataclass(frozen=True)
 class PyramidLevel:
@@ -19,11 +22,13 @@ class PyramidLevel:
     Attributes:
         input_scale: the input scale.
         min_side_px, max_side_px: range of the longer box side, in pixels at this scale.
+        halvings: number of times that the input scale was halved for this level.
     """
 
     input_scale: float
     min_side_px: float = 0.0
     max_side_px: float = math.inf
+    halvings: int = 0
 
 
 def build_pyramid(
@@ -49,6 +54,7 @@ def build_pyramid(
             input_scale / 2**level,
             MIN_SIDE_RATIO * max_side_px if level else 0.0,
             max_side_px if level < halvings else math.inf,
+            level,
         )
         for level in range(halvings + 1)
     )

@@ -22,6 +22,7 @@ UNSUPPORTED_FEATURES = {
     "adapt": "have no feature maps that domain adaptation can align",
     "fine_tuning.residual": "have no residual head",
     "features": "do not share a backbone with sim2cam's architectures",
+    "--multi-scale": "predict objects of all sizes at one input scale",
     "scores without labels": "do not return probabilities of all categories",
     "--format onnx": "have no verified ONNX graph",
 }

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from sim2cam.data.sample import ObjectLabel
 from sim2cam.geometry.boxes import Box
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import WeightedDatasets
 
 RANGE_QUANTILES = (0.05, 0.95)
 """Quantiles of the training objects that bound the size range."""
-
-MAX_SMALLER_SHARE = 0.25
-"""Share of objects below the range that causes a warning; 0.05 is expected for equal data."""
 
 _SCALE_SAMPLES = 21  # crop scales, log-uniform
 
@@ -38,27 +36,33 @@ class SizeComparison:
     larger_share: float
     trained_sizes_px: tuple[float, float]
 
-    @property
-    def warning(self) -> str | None:
-        """Warning about small objects and what to do; None if there are few."""
-        if self.smaller_share <= MAX_SMALLER_SHARE:
-            return None
-        low, high = self.trained_sizes_px
-        return (
-            f"{self.smaller_share:.0%} of {self.objects} objects are smaller than the training objects (90 % have a "
-            f"longer side of {low:.0f} to {high:.0f} px at the network's scale). Tune the input scale on labelled "
-            "images (tune), or train on objects of these sizes."
-        )
-
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
         return asdict(self) | {"trained_sizes_px": list(self.trained_sizes_px)}
 
 
+def select_learned(labels: Iterable[ObjectLabel], config: TrainConfig) -> list[ObjectLabel]:
+    """Return the objects that a training learns: no crowds, and visible enough."""
+    return [
+        label
+        for label in labels
+        if not label.is_crowd
+        and (label.visible_fraction is None or label.visible_fraction >= config.min_visible)
+    ]
+
+
 def compute_box_size_range(
     datasets: WeightedDatasets, config: TrainConfig
 ) -> tuple[float, float] | None:
-    """Return the longer box sides in training crops at ``RANGE_QUANTILES``, in pixels; None without objects.
+    """Return the longer box sides in training crops at ``RANGE_QUANTILES``; see ``compute_side_quantiles``."""
+    sides = compute_side_quantiles(datasets, config, RANGE_QUANTILES)
+    return None if sides is None else (round(sides[0], 1), round(sides[1], 1))
+
+
+def compute_side_quantiles(
+    datasets: WeightedDatasets, config: TrainConfig, probabilities: Sequence[float]
+) -> list[float] | None:
+    """Return quantiles of the longer box sides in training crops, in pixels; None without objects.
 
     Each object is weighted by the probability that a crop with its centre contains its full longer side, since a
     detector learns the size of the parts of truncated objects.
@@ -72,9 +76,7 @@ def compute_box_size_range(
         boxes = [
             label.box_xyxy
             for sample in dataset.samples
-            for label in sample.objects or ()
-            if not label.is_crowd
-            and (label.visible_fraction is None or label.visible_fraction >= config.min_visible)
+            for label in select_learned(sample.objects or (), config)
         ]
         sides += map(compute_longer_side, boxes)
         weights += [weight / len(dataset.samples)] * len(boxes)
@@ -87,11 +89,10 @@ def compute_box_size_range(
     cumulative = np.cumsum((np.repeat(weights, _SCALE_SAMPLES) * full_probability)[order])
     if not cumulative[-1]:
         return None
-    low, high = (
-        scaled_sides[order[np.searchsorted(cumulative, quantile * cumulative[-1])]]
-        for quantile in RANGE_QUANTILES
-    )
-    return round(float(low), 1), round(float(high), 1)
+    return [
+        float(scaled_sides[order[np.searchsorted(cumulative, probability * cumulative[-1])]])
+        for probability in probabilities
+    ]
 
 
 def compare_sizes(

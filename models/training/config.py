@@ -174,6 +174,7 @@ OMITTED_WHEN_UNSET = (
     "initial_weights", "target_images", "background_images", "evaluations", "balance", "pretrained",
     "backbone", "strong_colour", "negative_share",
     "copy_paste", "instance_colour_jitter", "dead_leaves", "target_backgrounds",
+    "training_domain",
 )  # fmt: skip
 """Settings that are left out of cards, checkpoints and results if not used; older files lack them."""
 

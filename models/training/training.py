@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 
 from sim2cam.learn.run_folder import WEIGHTS, read_metrics_log
@@ -12,10 +13,23 @@ from sim2cam.models.network.torchvision_models import check_operators
 from sim2cam.models.training.batches import build_batch_maker
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import WeightedDatasets
-from sim2cam.models.training.setup import NO_AUXILIARY_DATA, AuxiliaryData, make_training_setup
+from sim2cam.models.training.domain import measure_training_domain
+from sim2cam.models.training.setup import (
+    NO_AUXILIARY_DATA,
+    AuxiliaryData,
+    TrainingSetup,
+    make_training_setup,
+)
 from sim2cam.models.training.task import NativeTask, TorchvisionTask, TrainProgress
 
-__all__ = ["WEIGHTS", "TrainProgress", "build_batch_maker", "read_metrics", "train_detector"]
+__all__ = [
+    "WEIGHTS",
+    "TrainProgress",
+    "build_batch_maker",
+    "read_metrics",
+    "train_detector",
+    "train_from_setup",
+]
 
 
 def train_detector(
@@ -48,10 +62,33 @@ def train_detector(
         BackendError: if operators of the architecture do not load.
     """
     check_operators(config.architecture)
-    setup = make_training_setup(datasets, config, auxiliary_data)
-    task_type = TorchvisionTask if config.is_torchvision else NativeTask
+    return train_from_setup(
+        make_training_setup(datasets, config, auxiliary_data),
+        run_dir,
+        resume=resume,
+        device=device,
+        callbacks=callbacks,
+        checkpoint_interval_s=checkpoint_interval_s,
+        log_interval_steps=log_interval_steps,
+    )
+
+
+def train_from_setup(
+    setup: TrainingSetup,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    callbacks: Callbacks = NO_CALLBACKS,
+    checkpoint_interval_s: float = 30.0,
+    log_interval_steps: int = 20,
+) -> AnyDetector:
+    """Train a detector with checked inputs; see ``train_detector``."""
+    task_type = TorchvisionTask if setup.config.is_torchvision else NativeTask
+    domain = measure_training_domain(setup.datasets, setup.config)
+    card = replace(setup.make_card(), training_domain=domain)
     local_device = train(
-        functools.partial(task_type, setup, setup.make_card()),
+        functools.partial(task_type, setup, card),
         setup.identity(),
         TrainProgress,
         run_dir,

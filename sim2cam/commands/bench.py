@@ -15,6 +15,8 @@ from sim2cam.commands.options import (
     Argument,
     CategoryMap,
     Device,
+    InputScale,
+    MultiScale,
     OutputOptions,
     Overwrite,
     Rare,
@@ -75,6 +77,8 @@ class Bench:
     sessions: Sessions = None
     limit: int | None = None
     """Read at most this many real images."""
+    input_scale: InputScale = None
+    multi_scale: MultiScale = False
     device: Device = "cpu"
     workers: Threads = os.cpu_count() or 1
     overwrite: Overwrite = False
@@ -84,7 +88,7 @@ class Bench:
 
     def run(self, captures: Dataset | None = None) -> BenchScores | PoseScores | UnlabelledScores:
         """Score the detector, detections or poses, on images in memory if given."""
-        check_numbers(workers=self.workers, limit=self.limit)
+        check_numbers(workers=self.workers, limit=self.limit, input_scale=self.input_scale)
         if self.out is not None and self.out.suffix != ".json":  # the suffix bench reads again
             raise UsageError(f"--out {self.out} must end in .json.")
         if self.out is not None:
@@ -98,6 +102,10 @@ class Bench:
             raise UsageError(
                 "--map and --ignore-unmatched apply to weights only; files of detections name categories."
             )
+        if self.weights.suffix in (*_DETECTION_SUFFIXES, ".csv") and (
+            self.input_scale is not None or self.multi_scale
+        ):
+            raise UsageError("--input-scale and --multi-scale apply to weights only.")
         self._check_pose_flags()
         if self.split is not None and (self.poses or self.weights.suffix == ".csv"):
             raise UsageError("--split applies to detections only; poses use the BOP test targets.")
@@ -219,13 +227,11 @@ class Bench:
             result, poses, evaluation_warnings = self._evaluate(captures, console)
         result = replace(result, names=self._complete_names(result.names))
         slices = slice_errors(result.captures, result.predictions, result.threshold)
-        sizes = result.reliability.size_fit
         sanity_warnings = (
             *find_sanity_warnings(result.captures, result.predictions),
             find_missing_results_warning(result.predictions)
             if self.weights.suffix in _DETECTION_SUFFIXES
             else None,
-            None if sizes is None else sizes.warning,
         )
         for warning in filter(None, sanity_warnings):
             console.info(warning)
@@ -314,11 +320,12 @@ class Bench:
 
     def _load_detector(self) -> AnyDetector:
         from sim2cam.learn.device import use_threads
-        from sim2cam.models.inference.detector import load_detector
+        from sim2cam.models.inference.detector import load_detector, set_input_scale
         from sim2cam.models.shipped_weights import resolve_weights
 
         use_threads(self.workers)
-        return load_detector(resolve_weights(self.weights), device=self.device)
+        detector = load_detector(resolve_weights(self.weights), device=self.device)
+        return set_input_scale(detector, self.input_scale, multi_scale=self.multi_scale)
 
 
 @contextmanager
@@ -457,4 +464,6 @@ class UnlabelledScores(Result):
 
     def to_text(self) -> str:
         """Return the scores, one per line."""
-        return format_unlabelled_scores(self.result, self.category_count)
+        table = format_unlabelled_scores(self.result, self.category_count)
+        verdict = self.result.verdict.to_text()
+        return f"{verdict}\n\n{table}" if verdict else table

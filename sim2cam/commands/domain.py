@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,7 @@ from sim2cam.files import lock_folder, prepare_folder
 if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
     from sim2cam.experiments import domain_fit
+    from sim2cam.experiments.object_fit import ObjectFit
     from sim2cam.metrics.gaps import StageGap
     from sim2cam.pipeline.recipe import Recipe
     from sim2cam.randomize.domain_survey import FactorHistogram
@@ -114,7 +116,8 @@ class DomainShow:
 class DomainFit:
     """Fit the ranges of a recipe to real images.
 
-    Fits light, texture, number, size and pose. Writes the fitted recipe and a page.
+    Fits light, texture, number, size and pose. Writes the fitted recipe and a page. With --detector, widens the ranges of
+    size and number only, to cover the objects that the detector finds; takes one round of renders instead of trials.
     """
 
     recipe: Annotated[str, Argument("RECIPE")]
@@ -131,6 +134,8 @@ class DomainFit:
     """Comma-separated groups and factors, such as light,view/tilt_rad; default: light, texture, number, size and pose."""
     weights: Rare[Path | None] = None
     """Detector whose backbone features measure the domain gap; default: image statistics."""
+    detector: Annotated[Path | None, Option("WEIGHTS")] = None
+    """Detector whose detections in the real images give object sizes and numbers; its input scale is selected without labels."""
     limit: int | None = None
     """Read at most this many real images."""
     seed: int = 0
@@ -142,12 +147,16 @@ class DomainFit:
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
-    def run(self) -> DomainFitResult:
+    def run(self) -> DomainFitResult | ObjectFitResult:
         """Fit the recipe, and write it and the page."""
         check_numbers(seed=self.seed, workers=self.workers, limit=self.limit)
         if self.trials < 1:
             raise UsageError(f"--trials must be 1 or more, not {self.trials}")
-        check_inputs(self.captures, recipe=self.recipe, weights=self.weights)
+        if self.detector is not None and (self.factors or self.weights is not None):
+            raise UsageError(
+                "--detector fits sizes and numbers only. Remove it, or --factors and --weights."
+            )
+        check_inputs(self.captures, recipe=self.recipe, weights=self.weights or self.detector)
 
         from sim2cam.data.real_images import read_real_images
         from sim2cam.data.splits import STYLE
@@ -168,7 +177,38 @@ class DomainFit:
                 resume=self.folder.resume,
                 overwrite=self.folder.overwrite,
             )
+            if self.detector is not None:
+                return self._fit_objects(recipe, captures, self.detector)
             return self._fit(recipe, captures, options)
+
+    def _fit_objects(self, recipe: Recipe, captures: Dataset, weights: Path) -> ObjectFitResult:
+        from sim2cam.data.writer import write_json
+        from sim2cam.experiments.domain_fit import write_recipe
+        from sim2cam.experiments.object_fit import fit_objects, render_objects
+        from sim2cam.models.inference.detector import load_detector, set_input_scale
+        from sim2cam.models.reliability.scale_selection import select_input_scale
+        from sim2cam.models.shipped_weights import resolve_weights
+
+        detector = load_detector(resolve_weights(weights))
+        with self.output.make_console().show_progress("input scales", "rendering") as stages:
+            selection = select_input_scale(detector, captures, progress=stages("input scales"))
+            fit = fit_objects(
+                recipe,
+                set_input_scale(detector, selection.input_scale),
+                captures,
+                partial(
+                    render_objects,
+                    count=self.count,
+                    seed=self.seed,
+                    workers=self.workers,
+                    progress=stages("rendering"),
+                ),
+            )
+        name = f"{recipe.name}-fitted"
+        toml = self.out / f"{name}.toml"
+        write_recipe(fit.distributions, self.recipe, name, toml)
+        write_json(self.out / "fit.json", fit.to_json())
+        return ObjectFitResult(toml, fit)
 
     def _fit(
         self, recipe: Recipe, captures: Dataset, options: domain_fit.FitOptions
@@ -184,7 +224,7 @@ class DomainFit:
             gap_stages = measure_fitted_gap(recipe, fit, captures, options, stages("domain gap"))
         name = f"{recipe.name}-fitted"
         toml = self.out / f"{name}.toml"
-        write_recipe(fit, self.recipe, name, toml)
+        write_recipe(fit.distributions, self.recipe, name, toml)
         record = {**fit.to_json(), "gap_stages": [step.to_json() for step in gap_stages]}
         write_json(self.out / "fit.json", record)
         page = write_fit_page(
@@ -221,6 +261,44 @@ class DomainFitResult(Result):
     def next_step(self) -> str:
         """Command that shows scenes of the fitted recipe."""
         return format_command("render", self.recipe, "--preview")
+
+
+@dataclass(frozen=True)
+class ObjectFitResult(Result):
+    """Recipe with widened ranges of object size and number.
+
+    Attributes:
+        recipe: Fitted recipe file.
+        fit: Ranges, and the objects found and rendered.
+    """
+
+    recipe: Path
+    fit: ObjectFit
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fit with the path of the recipe."""
+        return {"recipe": str(self.recipe), **self.fit.to_json()}
+
+    def summary(self) -> str:
+        """Return sizes, numbers, changed ranges and the path."""
+        fit = self.fit
+        lines = [
+            f"longer side of objects: {_format_range(fit.found_px)} px in the real images, "
+            f"{_format_range(fit.rendered_px)} px in renders (5th to 95th percentile, at the width of the renders)",
+            f"objects per image: {_format_range(fit.found_count)} found, {_format_range(fit.rendered_count)} rendered",
+        ]
+        lines += [
+            f"{r.factor}: {_format_range(r.before)} -> {_format_range(r.after)}"
+            if r.before != r.after
+            else f"{r.factor}: {_format_range(r.before)} covers what is found"
+            for r in fit.ranges
+        ]
+        return "\n".join([*lines, f"recipe: {self.recipe}"])
+
+    @property
+    def next_step(self) -> str:
+        """Command that renders training images with the wider ranges."""
+        return format_command("render", self.recipe, "--out", "sim", "--count", "1000")
 
 
 def _summarize_fit(fit: domain_fit.DomainFit) -> str:

@@ -35,6 +35,8 @@ class Argument(Option):
     """Option that is given by position, without a flag."""
 
 
+MAX_INPUT_SCALE = 8.0
+
 RARE = "rare"
 Rare = Annotated[T, RARE]
 """Type of an option that only ``--help-all`` lists."""
@@ -70,6 +72,22 @@ Refine = Rare[
         Option(
             "MESHES",
             help="Refine poses by contours of the object meshes in this folder (see assets).",
+        ),
+    ]
+]
+
+InputScale = Rare[
+    Annotated[
+        float | None, Option("SCALE", help="Input scale; default: that of the weights (see tune).")
+    ]
+]
+
+MultiScale = Rare[
+    Annotated[
+        bool,
+        Option(
+            help="Also predict at 0.75 and 1.25 times the input scale and merge all detections: "
+            "about three times as slow."
         ),
     ]
 ]
@@ -116,7 +134,13 @@ class FolderOptions:
     """Remove an earlier run."""
 
 
-def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) -> None:
+def check_numbers(
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    limit: int | None = None,
+    input_scale: float | None = None,
+) -> None:
     """Raise UsageError if a numeric flag is out of range."""
     if seed < 0:
         raise UsageError(f"--seed must be 0 or more, not {seed}")
@@ -124,6 +148,10 @@ def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) 
         raise UsageError(f"--workers must be 1 or more, not {workers}")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be 1 or more, not {limit}")
+    if input_scale is not None and not 1 / MAX_INPUT_SCALE <= input_scale <= MAX_INPUT_SCALE:
+        raise UsageError(
+            f"--input-scale must be {1 / MAX_INPUT_SCALE:g} to {MAX_INPUT_SCALE:g}, not {input_scale:g}"
+        )
 
 
 def check_inputs(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sim2cam.commands.options import (
     Argument,
     Device,
+    InputScale,
+    MultiScale,
     OutputOptions,
     Overwrite,
     Rare,
@@ -69,6 +71,8 @@ class Predict:
     split: Split = None
     limit: int | None = None
     """Stop after this many images."""
+    input_scale: InputScale = None
+    multi_scale: MultiScale = False
     overwrite: Overwrite = False
     device: Device = "cpu"
     workers: Threads = os.cpu_count() or 1
@@ -76,7 +80,7 @@ class Predict:
 
     def run(self) -> PredictResult:
         """Return the records; each image is predicted when its record is reached."""
-        check_numbers(workers=self.workers, limit=self.limit)
+        check_numbers(workers=self.workers, limit=self.limit, input_scale=self.input_scale)
         if not 0 <= self.min_score <= 1:
             raise UsageError(f"--min-score must be 0 to 1, not {self.min_score}")
         if self.out is not None:
@@ -94,7 +98,7 @@ class Predict:
     def _load_detector(self) -> AnyDetector:
         """Load the detector; raise if it does not support the flags."""
         from sim2cam.learn.device import use_threads
-        from sim2cam.models.inference.detector import load_detector
+        from sim2cam.models.inference.detector import load_detector, set_input_scale
         from sim2cam.models.inference.poses import check_poses
         from sim2cam.models.shipped_weights import resolve_weights
 
@@ -106,7 +110,7 @@ class Predict:
             )
         if self.camera is not None or self.refine is not None:
             check_poses(detector)
-        return detector
+        return set_input_scale(detector, self.input_scale, multi_scale=self.multi_scale)
 
     def _read_shapes(self, detector: AnyDetector) -> Mapping[str, NDArray[np.float64]]:
         """Return the meshes for contour-based pose refinement, by category."""
@@ -197,7 +201,7 @@ class PredictResult(Result):
 
     def summary(self) -> str:
         """Return the numbers of images, and warnings."""
-        from sim2cam.models.reliability.object_sizes import compare_sizes
+        from sim2cam.models.reliability.domain_shift import TargetStatistics, compare_with_training
         from sim2cam.report.overlay import MIN_LONGER_SIDE_PX
 
         out, card = self.options.out, self.detector.card
@@ -223,9 +227,8 @@ class PredictResult(Result):
                 f"{self.without_lens_count} images have no poses, because their lens is unknown. Give it "
                 "with --camera."
             )
-        fit = compare_sizes(self._sides_px, card.box_size_range_px)
-        if fit is not None and fit.warning is not None:
-            lines.append(fit.warning)
+        sides = TargetStatistics(tuple(self._sides_px))
+        lines += map(str, compare_with_training(sides, None, card.box_size_range_px).findings)
         return "\n".join(lines)
 
     @property

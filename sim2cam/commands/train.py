@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sim2cam.commands.backgrounds import (
     AUTO,
@@ -32,13 +33,17 @@ from sim2cam.commands.options import (
 from sim2cam.commands.results import Result, format_command
 from sim2cam.commands.runs import drop_unset, lock_run_folder, make_callbacks, set_thread_budget
 from sim2cam.errors import UsageError
-from sim2cam.learn.launch import is_main_process
+from sim2cam.learn.launch import get_world_size, is_main_process
+from sim2cam.metrics.verdict import Verdict
 
 if TYPE_CHECKING:
     from sim2cam.commands.console import Console
     from sim2cam.data.sample import Dataset
     from sim2cam.models.card import DetectorCard
+    from sim2cam.models.reliability.domain_shift import DomainShift
     from sim2cam.models.reliability.measurement import CalibrationSource
+    from sim2cam.models.training.config import TrainConfig
+    from sim2cam.models.training.setup import TrainingSetup
     from sim2cam.pipeline.recipe import Recipe
 
 
@@ -47,9 +52,23 @@ _TRAIN_STAGE, _TUNE_STAGE, _CALIBRATE_STAGE = "training", "tuning", "calibrating
 
 @dataclass(frozen=True)
 class TrainResult(Result):
-    """Trained detector."""
+    """Trained detector.
+
+    Attributes:
+        weights: Weights file.
+        domain_shift: Comparison of ``--captures``, or else ``--validation``, with the training data.
+    """
 
     weights: Path
+    domain_shift: DomainShift
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the path of the weights, the comparison with the real images, and what to do."""
+        return {
+            "weights": str(self.weights),
+            "domain_shift": self.domain_shift.to_json(),
+            "verdict": Verdict(self.domain_shift.findings).to_json(),
+        }
 
     def summary(self) -> str:
         """Return the path of the weights."""
@@ -83,6 +102,8 @@ class Train:
     """Number of steps of the linear change from --initial-mix to --mix."""
     steps: int | None = None
     """Training steps; default: from the recipe."""
+    minutes: float | None = None
+    """Time budget of the steps instead of --steps; the number of steps follows from the measured time of a step, and the learning-rate schedule from the number of steps."""
     seed: int | None = None
     """Random seed; default: from the recipe."""
     limit: Rare[int | None] = None
@@ -90,7 +111,7 @@ class Train:
     initial_weights: Annotated[Path | None, Option("WEIGHTS", name="from")] = None
     """Initial weights (file or shipped name), fine-tuned as set in [train.fine_tuning]: for few labelled images or pseudo-labels."""
     captures: Rare[Path | None] = None
-    """Unlabelled real images for feature adaptation, as set in [train.adapt]."""
+    """Unlabelled real images: compared with the training data, and used as [train.adapt] and target_backgrounds say."""
     backgrounds: Rare[Annotated[tuple[Path, ...], Option("IMAGES")]] = (AUTO,)
     """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used behind and before the objects in half of the samples each. auto: the photographs of sim2cam fetch. none: without. Default: auto."""
     background_mix: Rare[tuple[float, ...]] = ()
@@ -124,27 +145,17 @@ class Train:
         from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.learn.weight_file import load_card
         from sim2cam.models.card import card_from_json
-        from sim2cam.models.network.torchvision_models import check_operators
+        from sim2cam.models.reliability.domain_shift import DomainShift
         from sim2cam.models.reliability.measurement import measure_reliability
         from sim2cam.models.shipped_weights import resolve_weights
-        from sim2cam.models.training.config import AUTO_PRETRAINED
-        from sim2cam.models.training.setup import AuxiliaryData
-        from sim2cam.models.training.training import WEIGHTS, train_detector
+        from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
+        from sim2cam.models.training.training import WEIGHTS, train_from_setup
         from sim2cam.models.training.tuning import tune_weights
         from sim2cam.pipeline.recipe import load_recipe
 
         console = self.output.make_console()
         set_thread_budget(self.workers, console)
-        changes = drop_unset(
-            steps=self.steps,
-            seed=self.seed,
-            initial_mix=self.initial_mix or None,
-            mix_steps=self.mix_steps,
-        )
-        config = replace((recipe or load_recipe(self.recipe)).train, **changes)
-        check_operators(config.architecture)
-        if config.pretrained == AUTO_PRETRAINED and self.initial_weights is None:
-            console.info(_describe_pretrained(config.architecture))
+        config = self._make_config(recipe or load_recipe(self.recipe), console)
         initial_weights = (
             None if self.initial_weights is None else resolve_weights(self.initial_weights)
         )
@@ -169,20 +180,23 @@ class Train:
                 f"--from uses a box expansion of {initial_card.box_expansion:.1%} of the side. It is not kept: "
                 "give labelled real images with --validation to measure it again."
             )
+        auxiliary_data = AuxiliaryData(
+            initial_weights,
+            captures if config.adapt or config.target_backgrounds else None,
+            backgrounds.images,
+            validation_set,
+            backgrounds.shares,
+        )
+        target_images = validation_set if captures is None else captures
         with lock_run_folder(self.out, self.folder):
+            setup = make_training_setup(parts, config, auxiliary_data)
+            setup = self._plan_steps(setup, console)
+            image_shift = _compare_images(setup, target_images, console)
             tensorboard = TensorBoardLogger(self.out) if self.tensorboard else None
             with console.show_progress(*_list_stages(validation_set, calibration_set)) as stages:
-                train_detector(
-                    parts,
-                    config,
+                train_from_setup(
+                    setup,
                     self.out,
-                    auxiliary_data=AuxiliaryData(
-                        initial_weights,
-                        captures,
-                        backgrounds.images,
-                        validation_set,
-                        backgrounds.shares,
-                    ),
                     resume=self.folder.resume,
                     device=self.device,
                     callbacks=make_callbacks(
@@ -196,9 +210,95 @@ class Train:
                 if is_main_process() and calibration_set is not None:
                     stages(_CALIBRATE_STAGE)
                     measure_reliability(
-                        weights, parts, config, calibration_set, source, device=self.device
+                        weights, parts, setup.config, calibration_set, source, device=self.device
                     )
-        return TrainResult(weights)
+            object_shift = self._compare_objects(weights, captures, validation_set, console)
+        return TrainResult(
+            weights, DomainShift((*image_shift.quantities, *object_shift.quantities))
+        )
+
+    def _make_config(self, recipe: Recipe, console: Console) -> TrainConfig:
+        """Return the settings of the recipe with those of the options, and print the pretrained weights."""
+        from sim2cam.models.network.torchvision_models import check_operators
+        from sim2cam.models.training.config import AUTO_PRETRAINED
+
+        changes = drop_unset(
+            steps=self.steps,
+            seed=self.seed,
+            initial_mix=self.initial_mix or None,
+            mix_steps=self.mix_steps,
+        )
+        config = replace(recipe.train, **changes)
+        check_operators(config.architecture)
+        if config.pretrained == AUTO_PRETRAINED and self.initial_weights is None:
+            console.info(_describe_pretrained(config.architecture))
+        return config
+
+    def _plan_steps(self, setup: TrainingSetup, console: Console) -> TrainingSetup:
+        """Print what the training costs, and return it with the number of steps for ``--minutes``."""
+        from sim2cam.learn.checkpoint import load_identity
+        from sim2cam.learn.run_folder import CHECKPOINT
+        from sim2cam.models.training.step_time import (
+            MIN_TIMED_STEPS,
+            count_steps,
+            measure_step_time,
+            set_steps,
+        )
+
+        config, checkpoint = setup.config, self.out / CHECKPOINT
+        if checkpoint.exists():  # the number of steps was chosen at the start
+            if self.minutes is None:
+                return setup
+            return replace(
+                setup, config=set_steps(config, load_identity(checkpoint)["config"]["steps"])
+            )
+        on_cpu = self.device == "cpu"
+        if self.minutes is None and (
+            get_world_size() > 1 or not on_cpu or config.steps < MIN_TIMED_STEPS
+        ):
+            return setup
+        start_s = time.monotonic()
+        step_time = measure_step_time(setup, self.device, with_options=on_cpu)
+        if self.minutes is not None:
+            budget_s = 60 * self.minutes - (time.monotonic() - start_s)
+            config = set_steps(config, count_steps(budget_s, step_time.step_s))
+        console.info(step_time.describe(config.steps, is_budget=self.minutes is not None))
+        return replace(setup, config=config)
+
+    def _compare_objects(
+        self,
+        weights: Path,
+        captures: Dataset | None,
+        validation_set: Dataset | None,
+        console: Console,
+    ) -> DomainShift:
+        """Compare detected objects of the captures, or labelled ones of the validation set, with the training."""
+        from sim2cam.data.set_operations import select_boxes
+        from sim2cam.models.inference.detector import detect_dataset, load_detector
+        from sim2cam.models.reliability.domain_shift import (
+            DomainShift,
+            collect_detected_objects,
+            collect_labelled_objects,
+            compare_with_training,
+            select_evenly,
+        )
+
+        if not is_main_process() or (captures is None and validation_set is None):
+            return DomainShift()
+        detector = load_detector(weights, device=self.device)
+        card = detector.card
+        if captures is not None:
+            images = replace(captures, samples=select_evenly(captures.samples))
+            detections = detect_dataset(detector, images)
+            objects = collect_detected_objects(detections.values(), card.input_scale)
+        else:
+            assert validation_set is not None
+            images = select_boxes(validation_set, amodal=card.is_amodal)
+            objects = collect_labelled_objects(images, card.input_scale)
+        shift = compare_with_training(objects, card.training_domain, card.box_size_range_px)
+        for finding in shift.findings:
+            console.info(str(finding))
+        return shift
 
     def _check_options(self) -> None:
         if self.mix and len(self.mix) != len(self.data):
@@ -218,6 +318,14 @@ class Train:
             raise UsageError(
                 f"--background-mix has {len(self.background_mix)} values for {len(self.backgrounds)} "
                 "--backgrounds. Give one per source."
+            )
+        if self.minutes is not None and self.steps is not None:
+            raise UsageError("--minutes chooses the number of steps. Remove it, or --steps.")
+        if self.minutes is not None and not self.minutes > 0:
+            raise UsageError(f"--minutes must be above 0, not {self.minutes:g}")
+        if self.minutes is not None and get_world_size() > 1:
+            raise UsageError(
+                "--minutes is measured in one process. Give --steps to train with torchrun."
             )
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
 
@@ -318,6 +426,28 @@ def _describe_pretrained(architecture: str) -> str:
         return f"pretrained weights: {name}"
     none = f"warning: no pretrained weights for {architecture} on this computer; training starts from random weights."
     return f"{none} Better: {remedy}" if remedy else none
+
+
+def _compare_images(
+    setup: TrainingSetup, target_images: Dataset | None, console: Console
+) -> DomainShift:
+    """Compare luminance and sharpness of real images with the training crops."""
+    from sim2cam.models.reliability.domain_shift import (
+        DomainShift,
+        compare_with_training,
+        measure_image_parts,
+    )
+    from sim2cam.models.training.domain import measure_training_domain
+
+    if target_images is None or not is_main_process():
+        return DomainShift()
+    paths = [sample.rgb for sample in target_images.samples]
+    parts = measure_image_parts(paths, setup.make_card().input_scale, setup.config.crop_px)
+    domain = measure_training_domain(setup.datasets, setup.config)
+    shift = compare_with_training(parts, domain, None)
+    for finding in shift.findings:
+        console.info(str(finding))
+    return shift
 
 
 def _list_stages(validation_set: Dataset | None, calibration_set: Dataset | None) -> list[str]:

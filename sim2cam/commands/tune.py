@@ -1,11 +1,12 @@
-"""Command ``tune``: calibration of a detector on labelled real images."""
+"""Command ``tune``: calibration of a detector on real images."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sim2cam.commands.options import (
     Argument,
@@ -23,11 +24,12 @@ from sim2cam.commands.options import (
     parse_category_map,
 )
 from sim2cam.commands.results import Result, format_command
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
     from sim2cam.models.card import DetectorCard
+    from sim2cam.models.inference.detector import AnyDetector
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class TuneResult(Result):
         input_scale, box_expansion: Selected values.
         calibrated: Whether confidences were calibrated.
         images: Number of images.
+        trials: Input scales that were tried without labels, with the measures of each; empty with labels.
     """
 
     weights: Path
@@ -46,6 +49,7 @@ class TuneResult(Result):
     box_expansion: float
     calibrated: bool
     images: int
+    trials: tuple[dict[str, Any], ...] = ()
 
     @property
     def next_step(self) -> str:
@@ -55,16 +59,17 @@ class TuneResult(Result):
 
 @dataclass(frozen=True)
 class Tune:
-    """Calibrate a detector on labelled real images.
+    """Calibrate a detector on real images.
 
     Trains nothing: selects the input scale and the box expansion and, with at least 19 images, calibrates confidences and
-    OOD detection. Values that cannot be estimated are kept; network weights do not change.
+    OOD detection. Without labels, selects the input scale only. Values that cannot be estimated are kept; network weights
+    do not change.
     """
 
     weights: Annotated[Path, Argument("WEIGHTS")]
     """Detector: file or shipped name."""
     captures: Annotated[tuple[Path, ...], Argument("CAPTURES")]
-    """Labelled images of the target camera, neither training nor test images. Several are merged."""
+    """Images of the target camera, best labelled ones, neither training nor test images. Several are merged."""
     out: Path
     """Output folder: weights.safetensors and its card."""
     map: CategoryMap = ()
@@ -96,7 +101,10 @@ class Tune:
         use_threads(self.workers)
         detector = load_detector(resolve_weights(self.weights), device=self.device)
         initial_card = detector.card
-        captures = self._load_real_images(initial_card, category_map)
+        datasets = self._read_images()
+        if all(sample.objects is None for dataset in datasets for sample in dataset.samples):
+            return self._tune_unlabelled(detector, datasets)
+        captures = self._match_labels(datasets, initial_card, category_map)
         training_image = find_training_overlap(captures, initial_card)
         if training_image is not None:
             raise InputError(
@@ -139,17 +147,53 @@ class Tune:
             path, tuned_card.input_scale, tuned_card.box_expansion, calibrated, images=count
         )
 
-    def _load_real_images(self, card: DetectorCard, category_map: dict[str, str]) -> Dataset:
-        """Read and merge the images, with labels mapped to the detector's categories."""
-        from sim2cam.data.label_mapping import LabelMapping
-        from sim2cam.data.real_images import (
-            check_images_readable,
-            check_no_pseudo_labels,
-            read_real_images,
-        )
+    def _tune_unlabelled(self, detector: AnyDetector, datasets: Sequence[Dataset]) -> TuneResult:
+        """Select the input scale without labels and write the weights."""
         from sim2cam.data.set_operations import merge_datasets
+        from sim2cam.models.inference.detector import save_detector
+        from sim2cam.models.reliability.scale_selection import (
+            MAX_IMAGES,
+            MIN_OBJECTS,
+            select_input_scale,
+        )
+        from sim2cam.models.training.training import WEIGHTS
+
+        if self.map or self.ignore_unmatched:
+            raise UsageError(
+                "--map and --ignore-unmatched require labels, but the images have none."
+            )
+        console, card = self.output.make_console(), detector.card
+        images = merge_datasets(datasets)
+        console.info(
+            "the images have no labels: the input scale is selected by the agreement of detections, and box "
+            f"expansion and confidences are unchanged. At most {MAX_IMAGES} images are used."
+        )
+        with console.show_progress("input scales") as stages:
+            selection = select_input_scale(detector, images, progress=stages("input scales"))
+        if selection.input_scale is None:
+            console.info(
+                f"fewer than {MIN_OBJECTS:.0f} objects are found at every input scale: it is unchanged. Give more "
+                "images, or labelled ones."
+            )
+        input_scale = round(selection.input_scale or card.input_scale, 3)
+        path = self.out / WEIGHTS
+        tuned_card = replace(card, metrics={}, input_scale=input_scale)
+        save_detector(
+            path, detector.network.state_dict(), tuned_card, detector.feature_distribution
+        )
+        console.info(f"{path}: input scale {input_scale:.3g} (before {card.input_scale:.3g})")
+        return TuneResult(
+            path,
+            input_scale,
+            card.box_expansion,
+            calibrated=False,
+            images=len(images.samples),
+            trials=tuple(asdict(trial) for trial in selection.trials),
+        )
+
+    def _read_images(self) -> list[Dataset]:
+        from sim2cam.data.real_images import check_no_pseudo_labels, read_real_images
         from sim2cam.data.splits import DEV
-        from sim2cam.metrics.detection import count_objects
 
         paths = dict.fromkeys(path.resolve() for path in self.captures)
         datasets = [
@@ -158,6 +202,17 @@ class Tune:
         ]
         for path, dataset in zip(paths, datasets, strict=True):
             check_no_pseudo_labels(dataset, path)
+        return datasets
+
+    def _match_labels(
+        self, datasets: Sequence[Dataset], card: DetectorCard, category_map: dict[str, str]
+    ) -> Dataset:
+        """Merge labelled images, with labels mapped to the detector's categories."""
+        from sim2cam.data.label_mapping import LabelMapping
+        from sim2cam.data.real_images import check_images_readable
+        from sim2cam.data.set_operations import merge_datasets
+        from sim2cam.metrics.detection import count_objects
+
         mappings = LabelMapping(
             card.categories, category_map, self.ignore_unmatched, card.is_amodal
         ).restrict_to(datasets)

@@ -33,6 +33,7 @@ from sim2cam.experiments.reliability import (
     assess_detector,
     collect_ood_scores,
     estimate_ood_rate,
+    measure_domain_shift,
     serialize_ood_rate,
 )
 from sim2cam.geometry.run_length import RleMask
@@ -67,6 +68,7 @@ from sim2cam.metrics.verdict import CommandNames, TrainingAmount, Verdict
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import AnyDetector, predict_samples, require_native_detector
+from sim2cam.models.reliability.domain_shift import DomainShift, collect_detected_objects
 from sim2cam.models.reliability.unsupervised import compute_selection_scores
 from sim2cam.pipeline.recipe_files import FOLDER as RECIPES_FOLDER
 from sim2cam.seeds import derive_rng
@@ -215,18 +217,31 @@ class UnlabelledResult:
         ood_rate: share of out-of-distribution images; None if not measured.
         false_positive_rate: upper limit of that share among in-distribution images; None if not
             measured.
+        domain_shift: detected objects and image parts compared with those of the training.
     """
 
     image_count: int
     selection: SelectionScores | None
     ood_rate: Estimate | None
     false_positive_rate: float | None
+    domain_shift: DomainShift
 
     def to_json(self) -> dict[str, Any]:
         """Return the scores as JSON values."""
         ood_rate = serialize_ood_rate(self.ood_rate, self.false_positive_rate)
         selection = self.selection.to_json() if self.selection else None
-        return {"images": self.image_count, SELECTION_SCORES: selection, "ood_rate": ood_rate}
+        return {
+            "images": self.image_count,
+            SELECTION_SCORES: selection,
+            "ood_rate": ood_rate,
+            "domain_shift": self.domain_shift.to_json(),
+            "verdict": self.verdict.to_json(),
+        }
+
+    @property
+    def verdict(self) -> Verdict:
+        """What does not fit, and what to do."""
+        return Verdict(self.domain_shift.findings)
 
 
 def bench_unlabelled(
@@ -243,12 +258,17 @@ def bench_unlabelled(
     """
     native = require_native_detector(detector, "scores without labels")
     predictions = predict_samples(native, captures, progress=progress)
-    threshold = native.card.ood_threshold
+    card = native.card
+    objects = collect_detected_objects(
+        (prediction.detections for prediction in predictions.values()), card.input_scale
+    )
+    threshold = card.ood_threshold
     return UnlabelledResult(
         len(captures.samples),
         compute_selection_scores(predictions.values()),
         estimate_ood_rate(collect_ood_scores(predictions)),
         threshold.false_positive_rate if threshold else None,
+        measure_domain_shift(captures, card, objects),
     )
 
 

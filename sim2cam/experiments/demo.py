@@ -295,9 +295,7 @@ def _judge_detectors(results: Mapping[str, BenchResult]) -> Verdict:
 
 def _find_warnings(result: BenchResult) -> tuple[str, ...]:
     """Return the warnings of ``sim2cam bench``."""
-    sizes = result.reliability.size_fit
-    warnings = find_sanity_warnings(result.captures, result.predictions)
-    return (*warnings, sizes.warning) if sizes is not None and sizes.warning else warnings
+    return find_sanity_warnings(result.captures, result.predictions)
 
 
 @contextmanager

@@ -286,8 +286,16 @@ def measure_fitted_gap(
     return stage_gaps
 
 
-def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:
-    """Write a recipe with the fitted ranges.
+def write_recipe(
+    distributions: Mapping[str, Distribution], base: str, name: str, out: Path
+) -> None:
+    """Write a recipe with fitted ranges.
+
+    Args:
+        distributions: fitted distributions by factor.
+        base: name or file of the original recipe.
+        name: name of the recipe.
+        out: the file.
 
     Raises:
         OutputError: if the file cannot be written.
@@ -300,7 +308,7 @@ def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:
         f"name = {json.dumps(name)}",
     ]
     groups: dict[str, list[str]] = {}
-    for path, distribution in fit.distributions.items():
+    for path, distribution in distributions.items():
         group, factor = path.split("/")
         groups.setdefault(group, []).append(f"{factor} = {to_toml(distribution)}")
     for group, factors in groups.items():

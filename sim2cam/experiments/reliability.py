@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sim2cam import images
@@ -19,6 +19,13 @@ from sim2cam.metrics.detection import Detection
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.reliability.confidence import undo_calibration
+from sim2cam.models.reliability.domain_shift import (
+    DomainShift,
+    TargetStatistics,
+    collect_labelled_objects,
+    compare_with_training,
+    measure_image_parts,
+)
 from sim2cam.models.reliability.object_sizes import (
     SizeComparison,
     compare_sizes,
@@ -39,6 +46,7 @@ class Reliability:
         false_positive_rate: upper limit of that fraction among in-distribution images.
         ood_scores: OOD score by image name; above 1 an image is out-of-distribution.
         size_fit: sizes of the labelled objects compared with those of the training.
+        domain_shift: labelled objects and image parts compared with those of the training.
     """
 
     calibration: ConfidenceCalibration | None
@@ -47,6 +55,7 @@ class Reliability:
     false_positive_rate: float | None = None
     ood_scores: Mapping[str, float] | None = None
     size_fit: SizeComparison | None = None
+    domain_shift: DomainShift = field(default_factory=DomainShift)
 
     def to_json(self) -> dict[str, Any]:
         """Return the measures, without the OOD score of each image, as JSON values."""
@@ -55,6 +64,7 @@ class Reliability:
             "uncalibrated": self.uncalibrated.to_json() if self.uncalibrated else None,
             "ood_rate": serialize_ood_rate(self.ood_rate, self.false_positive_rate),
             "sizes": self.size_fit.to_json() if self.size_fit else None,
+            "domain_shift": self.domain_shift.to_json(),
         }
 
 
@@ -95,7 +105,27 @@ def assess_detector(
         false_positive_rate=card.ood_threshold.false_positive_rate if card.ood_threshold else None,
         ood_scores=ood_scores or None,
         size_fit=compare_sizes(sides, card.box_size_range_px),
+        domain_shift=measure_domain_shift(
+            captures, card, collect_labelled_objects(captures, card.input_scale)
+        ),
     )
+
+
+def measure_domain_shift(
+    captures: Dataset, card: DetectorCard, objects: TargetStatistics
+) -> DomainShift:
+    """Compare real images with the training of a detector.
+
+    Args:
+        captures: real images; luminance and sharpness are measured if the card has those of the training.
+        objects: sizes and numbers of the objects in them.
+    """
+    parts = TargetStatistics()
+    if card.training_domain is not None:
+        paths = [sample.rgb for sample in captures.samples]
+        parts = measure_image_parts(paths, card.input_scale, card.config["crop_px"])
+    target = replace(objects, luminance=parts.luminance, sharpness=parts.sharpness)
+    return compare_with_training(target, card.training_domain, card.box_size_range_px)
 
 
 def describe_training_overlap(captures: Dataset, card: DetectorCard) -> str | None:

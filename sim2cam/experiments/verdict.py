@@ -97,6 +97,7 @@ def build_verdict(result: BenchResult, warnings: Sequence[str]) -> Verdict:
     findings = (
         *_judge_training(result, commands),
         *_judge_errors(result, expansion, commands),
+        *result.reliability.domain_shift.findings,
         *_judge_reliability(result.reliability, len(result.captures.samples), commands),
         *_recommend_threshold(result, commands),
     )

@@ -134,21 +134,37 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     Raises:
         CheckpointError: If the file is missing, damaged, or of a training with another identity.
     """
+    with _open_state(path) as (file, state):
+        tensors = {name: file.get_tensor(name) for name in state[_TENSOR_ORDER_KEY]}
+        checkpoint = Checkpoint(
+            int(state["step"]), state["identity"], tensors, dict(state["extra_state"])
+        )
+    _check_identity(path, checkpoint.identity, json.loads(json.dumps(identity)))
+    return checkpoint
+
+
+def load_identity(path: Path) -> Mapping[str, Any]:
+    """Load the identity of the training of a checkpoint.
+
+    Raises:
+        CheckpointError: If the file is missing or damaged.
+    """
+    with _open_state(path) as (_, state):
+        return dict(state["identity"])
+
+
+@contextmanager
+def _open_state(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Yield the open file of a checkpoint and its JSON state; raise CheckpointError if it is damaged."""
     if not path.is_file():
         raise CheckpointError(path, "no such checkpoint. Run without --resume.")
     try:
         with safe_open(path, framework="pt") as file:
-            state = json.loads((file.metadata() or {})[_STATE_KEY])
-            tensors = {name: file.get_tensor(name) for name in state[_TENSOR_ORDER_KEY]}
-        checkpoint = Checkpoint(
-            int(state["step"]), state["identity"], tensors, dict(state["extra_state"])
-        )
+            yield file, json.loads((file.metadata() or {})[_STATE_KEY])
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             path, f"damaged checkpoint ({error}). Run with --overwrite to start again."
         ) from error
-    _check_identity(path, checkpoint.identity, json.loads(json.dumps(identity)))
-    return checkpoint
 
 
 def collect_optimizer_state(

@@ -219,7 +219,7 @@ def test_written_recipe_has_fitted_ranges(found, base, tmp_path):
     (tmp_path / "mine.toml").write_text('base = "dice"\n')
     named = base if base == "dice" else str(tmp_path / base)
     out = tmp_path / "out" / "new.toml"
-    write_recipe(found, named, "new", out)
+    write_recipe(found.distributions, named, "new", out)
     domain = load_recipe(str(out)).domain
     assert load_recipe(str(out)).name == "new"
     for path, distribution in found.distributions.items():

@@ -131,7 +131,11 @@ def test_development_images_replace_held_out_images(train, retaken, tmp_path, ca
 
 def test_training_uses_requested_device(sim, retaken, tmp_path, monkeypatch):
     devices = []
-    steps = {training: "train_detector", tuning: "tune_weights", measurement: "measure_reliability"}
+    steps = {
+        training: "train_from_setup",
+        tuning: "tune_weights",
+        measurement: "measure_reliability",
+    }
     for module, name in steps.items():
         monkeypatch.setattr(module, name, lambda *_, device, **__: devices.append(device))
     flags = ["--validation", str(retaken), "--out", str(tmp_path / "run"), "--device", "cuda:1"]
@@ -218,11 +222,13 @@ def test_predict_marks_ood_images_and_abstains(weights, noise, tmp_path, cli):
 
 def test_other_object_sizes_are_reported(weights, coco, tmp_path, cli):
     other = with_card(weights, tmp_path, box_size_range_px=[500.0, 600.0])
-    flags = ["--captures", str(coco), "--limit", "2", "--workers", "1"]
-    assert "objects are smaller than the training objects" in cli("bench", other, *flags).err
-    assert "than the training objects" not in cli("bench", weights, *flags).err
+    flags = ["--captures", str(coco), "--limit", "8", "--workers", "1"]
+    said = cli("bench", other, *flags).out
+    assert "objects are smaller than in training" in said
+    assert "Run: sim2cam tune WEIGHTS IMAGES --out tuned" in said
+    assert "than in training" not in cli("bench", weights, *flags).out
     flags = ["--limit", "1", "--workers", "1", "--min-score", "0"]
-    assert "than the training objects" in cli("predict", other, coco, *flags).err
+    assert "than in training" in cli("predict", other, coco, *flags).err
 
 
 def test_unlabelled_images_have_unsupervised_scores(

@@ -8,9 +8,12 @@ import pytest
 
 from sim2cam import images
 from sim2cam.cli import main
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.models.inference.detector import load_detector, save_detector
+from sim2cam.models.training import step_time
+from sim2cam.models.training.step_time import StepTime
 from sim2cam.pipeline.recipe import load_recipe
 
 RECIPE = """
@@ -153,13 +156,51 @@ def test_bad_development_images_are_refused_before_training(
         assert card.ood_threshold.measured_on == "validation images"
 
 
-def test_conflicting_flags_are_refused(sim, coco, recipe, tmp_path, capsys):
-    plain, out = recipe(), tmp_path / "out"
-    assert train(plain, out, "--data", sim.root, "--captures", coco) == 2
+def test_a_time_budget_fixes_the_steps_and_a_resumed_run_keeps_them(
+    sim, recipe, tmp_path, monkeypatch, capsys
+):
+    asked = iter([StepTime(20.0, {"roi_classifier": 15.0})])
+    monkeypatch.setattr(step_time, "measure_step_time", lambda *_, **__: next(asked))
+    budget, steps = tmp_path / "budget", tmp_path / "steps"
+    flags = ["--data", str(sim.root), "--out", str(budget), "--workers", "1", "--minutes"]
+    assert main(["train", str(recipe()), *flags, "1.3"]) == 0
+    told = "step 20 s; roi_classifier takes 15 s of it; 3 steps: 60 s."
+    assert told in capsys.readouterr().err
+    assert train(recipe(), steps, "--data", sim.root, "--steps", 3) == 0
+    weights = (budget / "weights.safetensors").read_bytes()
+    assert weights == (steps / "weights.safetensors").read_bytes()
     assert (
-        "no adaptation method uses these images. Set one in the recipe's [train.adapt]"
-        in capsys.readouterr().err
-    )
+        main(["train", str(recipe()), *flags, "99", "--resume"]) == 0
+    )  # nothing is measured again
+    assert (budget / "weights.safetensors").read_bytes() == weights
+    assert load_detector(budget / "weights.safetensors").card.steps == 3
+
+
+def test_captures_are_compared_with_the_training(sim, coco, recipe, tmp_path, capsys):
+    dark = tmp_path / "dark"
+    for sample in read_real_images(coco).samples[:12]:
+        rgb = images.read_rgb(sample.rgb) // 8
+        write_bytes(dark / f"{sample.name.replace('/', '-')}.png", images.encode_png(rgb))
+    flags = ["--data", str(sim.root), "--captures", str(dark), "--out", str(tmp_path / "out")]
+    assert main(["train", str(recipe()), *flags, "--workers", "1", "--json"]) == 0
+    said = capsys.readouterr()
+    shift = json.loads(said.out)
+    assert "image parts are darker than in training" in said.err
+    assert shift["verdict"][0]["action"].startswith("sim2cam domain fit RECIPE")
+    assert {"luminance", "sharpness", "objects_per_image"} <= shift["domain_shift"].keys()
+    card = load_detector(tmp_path / "out/weights.safetensors").card
+    assert card.target_images is None  # they are compared only
+    assert card.training_domain.luminance[0] > shift["domain_shift"]["luminance"]["median"]
+
+
+def test_conflicting_flags_are_refused(sim, recipe, tmp_path, capsys):
+    plain, out = recipe(), tmp_path / "out"
+    for minutes, message in (
+        (["--minutes", 1, "--steps", 3], "--minutes chooses the number of steps"),
+        (["--minutes", 0], "--minutes must be above 0, not 0"),
+    ):
+        assert train(plain, out, "--data", sim.root, *minutes) == 2
+        assert message in capsys.readouterr().err
     start = out / "weights.safetensors"
     assert train(plain, out, "--data", sim.root, "--from", start, "--overwrite") == 2
     told = f"--from {start} is in --out and would be replaced. Choose another --out."

@@ -127,6 +127,19 @@ def _labelled_by_itself(tables, folder):
     (folder / "train.json").write_text(json.dumps(tables))
 
 
+def test_unlabelled_images_select_the_input_scale_only(weights, coco, tmp_path, capsys):
+    photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
+    out = tmp_path / "out"
+    assert tune(weights, photos, out, "--json") == 0
+    said = capsys.readouterr()
+    assert "the images have no labels: the input scale is selected by the agreement" in said.err
+    before, after = load_detector(weights).card, load_detector(out / "weights.safetensors").card
+    told = json.loads(said.out)
+    assert told["input_scale"] == after.input_scale >= 2.8  # dice of 8 px
+    assert len(told["trials"]) > 2
+    assert replace(after, input_scale=before.input_scale, metrics=before.metrics) == before
+
+
 def test_images_without_information_are_refused(weights, coco, changed, tmp_path, capsys):
     photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
     detector = load_detector(weights)
@@ -135,7 +148,7 @@ def test_images_without_information_are_refused(weights, coco, changed, tmp_path
     card = replace(detector.card, image_digests=(learned,))
     save_detector(knows, detector.network.state_dict(), card)
     cases = [
-        ((weights, photos), 1, "has no labels to score against"),
+        ((weights, photos, "--map", "1=1"), 2, "--map and --ignore-unmatched require labels"),
         ((knows, coco), 1, "was trained on image "),
         ((weights, changed("other", _renamed)), 1, "the detector has no category 'one'"),
         ((weights, coco, photos), 1, f"{photos}: image "),

@@ -12,7 +12,12 @@ import torch
 from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detections import rescale_image
-from sim2cam.models.inference.detector import NativeDetector, detect_objects, predict_image
+from sim2cam.models.inference.detector import (
+    NativeDetector,
+    detect_objects,
+    predict_image,
+    set_input_scale,
+)
 from sim2cam.models.inference.input_scales import PyramidLevel, build_pyramid
 from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectionMaps, DetectorNetwork
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX, RoiOutputs
@@ -172,6 +177,21 @@ def test_a_given_magnification_is_the_only_one():
     made = detector({160: [(*LARGE, 4.0), (*SMALL, 6.0)]}, points=False)
     assert len(detect_objects(made, RGB, input_scale=0.5)) == 2
     assert [d.box_xyxy for d in detect_objects(made, RGB)] == [pytest.approx(LARGE, abs=1e-3)]
+
+
+def test_several_scales_find_what_one_misses_and_keep_occluders_and_no_duplicates():
+    small, before, behind = (20, 20, 32, 32), (110, 110, 140, 140), (100, 100, 175, 175)
+    maps = {width: said_of(width, [], points=False) for width in (240, 320, 400)}
+    maps[320] = said_of(320, [(*before, 3.0), (*behind, 4.0)], points=False)
+    maps[400] = said_of(400, [(*small, 2.0), (*before, 2.5)], points=False)
+    card = replace(CARD, box_size_range_px=None, keypoints={}, objects={})
+    made = NativeDetector(Says(maps), card)
+    assert len(detect_objects(made, RGB)) == 2
+    found = detect_objects(set_input_scale(made, None, multi_scale=True), RGB)
+    assert [d.box_xyxy for d in found] == [
+        pytest.approx(box, abs=1e-3) for box in (behind, before, small)
+    ]
+    assert len(detect_objects(set_input_scale(made, 1.25), RGB)) == 2
 
 
 @pytest.mark.parametrize("size", [(2, 640), (640, 2), (1, 640), (1, 1)])

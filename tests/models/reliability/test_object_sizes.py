@@ -1,4 +1,4 @@
-"""The range of sizes by simulation, and the warning with what it says."""
+"""The range of sizes by simulation."""
 
 from dataclasses import replace
 
@@ -72,11 +72,3 @@ def test_sizes_are_smaller_larger_or_within():
     assert fit == SizeComparison(5, 0.2, 0.2, (20, 40))
     assert compare_sizes([], (20, 40)) is None
     assert compare_sizes([10.0], None) is None
-
-
-def test_a_warning_says_which_and_what_to_do():
-    assert SizeComparison(40, 0.2, 0.7, (20, 40)).warning is None
-    assert SizeComparison(40, 0.6, 0.05, (19.6, 40)).warning == (
-        "60% of 40 objects are smaller than the training objects (90 % have a longer side of 20 to 40 px at the "
-        "network's scale). Tune the input scale on labelled images (tune), or train on objects of these sizes."
-    )
