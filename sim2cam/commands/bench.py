@@ -46,7 +46,7 @@ from sim2cam.metrics.names import SHAPE_METRICS
 
 if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
-    from sim2cam.experiments.benchmark import BenchResult, UnlabelledResult
+    from sim2cam.experiments.benchmark import BenchResult, TunedScore, UnlabelledResult
     from sim2cam.experiments.pose_benchmark import PoseBenchResult, PosePredictions
     from sim2cam.metrics.slices import Slice
     from sim2cam.metrics.verdict import CommandNames, Verdict
@@ -77,6 +77,8 @@ class Bench:
     sessions: Sessions = None
     limit: int | None = None
     """Read at most this many real images."""
+    validation: Rare[Path | None] = None
+    """Other labelled real images: input scale and box expansion are tuned on them, and the score with both is printed beside that of the weights as they are."""
     input_scale: InputScale = None
     multi_scale: MultiScale = False
     device: Device = "cpu"
@@ -106,12 +108,19 @@ class Bench:
             self.input_scale is not None or self.multi_scale
         ):
             raise UsageError("--input-scale and --multi-scale apply to weights only.")
+        if self.validation is not None and self.weights.suffix in (*_DETECTION_SUFFIXES, ".csv"):
+            raise UsageError("--validation applies to weights only.")
         self._check_pose_flags()
         if self.split is not None and (self.poses or self.weights.suffix == ".csv"):
             raise UsageError("--split applies to detections only; poses use the BOP test targets.")
         if self.sessions is not None and self.weights.suffix == ".csv":
             raise UsageError(SESSIONS_ERROR)
-        check_inputs(None if captures else self.captures, self.refine, weights=self.weights)
+        check_inputs(
+            None if captures else self.captures,
+            self.refine,
+            self.validation,
+            weights=self.weights,
+        )
         return (
             self._score_pose_file()
             if self.weights.suffix == ".csv"
@@ -316,7 +325,33 @@ class Bench:
                 cached_predictions=predictions,
                 progress=stages("predicting"),
             )
-        return result, poses, messages
+        return (
+            replace(result, tuned=self._score_tuned(detector, captures, console)),
+            poses,
+            messages,
+        )
+
+    def _score_tuned(
+        self, detector: AnyDetector, captures: Dataset, console: Console
+    ) -> TunedScore | None:
+        from sim2cam.data.real_images import read_real_images
+        from sim2cam.data.splits import DEV
+        from sim2cam.experiments.benchmark import bench_tuned
+
+        if self.validation is None:
+            return None
+        validation_set = read_real_images(
+            self.validation, skip_invalid=self.skip_invalid, roles=DEV
+        )
+        with console.show_progress("predicting, tuned") as stages:
+            return bench_tuned(
+                detector,
+                validation_set,
+                captures,
+                category_map=parse_category_map(self.map),
+                ignore_unmatched=self.ignore_unmatched,
+                progress=stages("predicting, tuned"),
+            )
 
     def _load_detector(self) -> AnyDetector:
         from sim2cam.learn.device import use_threads
@@ -408,7 +443,15 @@ class BenchScores(Result):
         result = self.result
         shapes = {"keypoints": result.keypoints, "masks": result.masks}
         scored = {name: score for name, score in shapes.items() if score is not None}
-        tables = [self.verdict.to_text() + "\n", format_scores({self.name: result.score})]
+        rows = {self.name: result.score}
+        if result.tuned is not None:
+            rows[f"tuned on {result.tuned.images} images"] = result.tuned.score
+        tables = [self.verdict.to_text() + "\n", format_scores(rows)]
+        if result.tuned is not None:
+            tables.append(
+                f"tuned: input scale {result.tuned.input_scale:.3g}, boxes expanded by "
+                f"{result.tuned.box_expansion:.1%} of the side"
+            )
         if scored:
             tables.append("\n" + format_scores(scored, SHAPE_METRICS))
         if result.segments is not None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sim2cam.data.checks.duplicates import check_disjoint
 from sim2cam.data.formats.predictions import (
     DETECTIONS,
     DIGESTS,
@@ -70,8 +71,32 @@ from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import AnyDetector, predict_samples, require_native_detector
 from sim2cam.models.reliability.domain_shift import DomainShift, collect_detected_objects
 from sim2cam.models.reliability.unsupervised import compute_selection_scores
+from sim2cam.models.training.tuning import tune_detector
 from sim2cam.pipeline.recipe_files import FOLDER as RECIPES_FOLDER
+from sim2cam.progress import Progress, ignore_progress
 from sim2cam.seeds import derive_rng
+
+
+@dataclass(frozen=True)
+class TunedScore:
+    """Score of a detector with input scale and box expansion tuned on other labelled images.
+
+    Attributes:
+        images: number of images it was tuned on.
+        input_scale, box_expansion: tuned values.
+    """
+
+    images: int
+    input_scale: float
+    box_expansion: float
+    score: DetectionMetrics
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the score and the tuned values as JSON values."""
+        values = {name: getattr(self, name) for name in ("images", "input_scale", "box_expansion")}
+        return {
+            "tuned_on_images" if n == "images" else n: v for n, v in values.items()
+        } | self.score.to_json()
 
 
 @dataclass(frozen=True)
@@ -85,6 +110,7 @@ class BenchResult:
             same.
         training: amount of training; None if unknown, or for detectors with initial weights.
         names: names in the commands of the verdict.
+        tuned: score after tuning on other images; None without.
     """
 
     captures: Dataset
@@ -99,6 +125,7 @@ class BenchResult:
     selection: SelectionScores | None = None
     training: TrainingAmount | None = None
     names: CommandNames = field(default_factory=CommandNames)
+    tuned: TunedScore | None = None
 
     @functools.cached_property
     def threshold(self) -> float:
@@ -115,6 +142,7 @@ class BenchResult:
         others = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
         empty_count = sum(not detections for detections in self.predictions.values())
         scores = self.score.to_json() | {"images_without_detections": empty_count}
+        scores |= {} if self.tuned is None else {"tuned": self.tuned.to_json()}
         return scores | {name: metrics.to_json() for name, metrics in others.items() if metrics}
 
 
@@ -166,6 +194,28 @@ def bench(
         _collect_training_amount(card),
         _collect_names(card),
     )
+
+
+def bench_tuned(
+    detector: AnyDetector,
+    validation_set: Dataset,
+    captures: Dataset,
+    *,
+    category_map: Mapping[str, str] | None = None,
+    ignore_unmatched: bool = False,
+    progress: Progress = ignore_progress,
+) -> TunedScore:
+    """Tune a detector on labelled images, and evaluate it on others; see ``bench``.
+
+    Raises:
+        InputError: as ``bench``, or if an image is in both sets.
+    """
+    check_disjoint(validation_set.samples, captures)
+    options: dict[str, Any] = {"category_map": category_map, "ignore_unmatched": ignore_unmatched}
+    _, matched = match_captures(detector, validation_set, **options)
+    tuned = tune_detector(detector, matched)
+    score = bench(tuned, captures, **options, progress=progress).score
+    return TunedScore(len(matched.samples), tuned.card.input_scale, tuned.card.box_expansion, score)
 
 
 def _collect_training_amount(card: DetectorCard) -> TrainingAmount | None:

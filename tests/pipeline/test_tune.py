@@ -92,6 +92,38 @@ def test_few_images_keep_calibration(weights, changed, write_parts, tmp_path, ca
     assert "18 images are fewer than 19: the calibration of confidences" in capsys.readouterr().err
 
 
+def keep_images(start, stop):
+    """Return a change of tables that keeps a range of images."""
+
+    def change(tables, folder):
+        tables["images"] = tables["images"][start:stop]
+        kept = {image["id"] for image in tables["images"]}
+        tables["annotations"] = [a for a in tables["annotations"] if a["image_id"] in kept]
+        for path in folder.glob("*.json"):
+            path.write_text(json.dumps(tables))
+
+    return change
+
+
+def test_bench_prints_the_score_of_the_tuned_detector_beside_that_of_the_weights(
+    weights, changed, capsys
+):
+    dev, test = changed("dev", keep_images(0, 6)), changed("test", keep_images(6, None))
+    words = ["bench", weights, "--captures", test, "--workers", 1, "--json", "-q"]
+    assert main(list(map(str, words))) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert main(list(map(str, [*words, "--validation", dev]))) == 0
+    scores = json.loads(capsys.readouterr().out)
+    tuned = scores.pop("tuned")
+    assert scores == plain
+    assert "tuned" not in plain
+    assert (tuned["tuned_on_images"], tuned["input_scale"]) == (6, 4.0)
+    assert abs(tuned["box_expansion"]) < 0.1
+    assert tuned["ap50"]["value"] > plain["ap50"]["value"]  # the weights expand boxes by 30 %
+    assert main(list(map(str, [*words, "--validation", test]))) == 1
+    assert "is a training image too" in capsys.readouterr().err
+
+
 def test_undetermined_settings_stay_unchanged(weights, coco, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tuning, "INPUT_SCALE_FACTORS", (1.0,))
     monkeypatch.setattr(tuning, "estimate_box_expansion", lambda *_: None)
