@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sim2cam.models.training.config import EfficientNetLiteArchitecture
 
-BATCH_NORM_EPS, BATCH_NORM_MOMENTUM = 1e-3, 0.01  # of the published training
+BATCH_NORM_EPS = 1e-3  # of the published training
 STEM_CHANNELS = 32
 
 
@@ -120,7 +120,8 @@ def _build_convolution(
             in_channels, out_channels, kernel_px, stride,
             padding=padding[0] if is_symmetric else 0, groups=groups, bias=False,
         ),
-        nn.BatchNorm2d(out_channels, BATCH_NORM_EPS, BATCH_NORM_MOMENTUM),
+        # torch's momentum: with the published 0.01, statistics lag behind the weights in trainings of few steps
+        nn.BatchNorm2d(out_channels, BATCH_NORM_EPS),
         nn.ReLU6(inplace=True),
     ]  # fmt: skip
 
