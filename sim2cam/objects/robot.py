@@ -24,7 +24,7 @@ from sim2cam.objects.solid import TextureMaps
 from sim2cam.scene.material import Color, Texture, hsv_to_linear
 from sim2cam.scene.parameters import Between, Fraction, Seed, check_sizes
 from sim2cam.seeds import derive_rng
-from sim2cam.surfaces.mesh import Mesh, join_meshes, make_patch
+from sim2cam.surfaces.mesh import Mesh, join_meshes, make_patch, make_single_part
 from sim2cam.surfaces.printing import draw_text
 from sim2cam.surfaces.textures import encode_srgb, make_color_sampler
 
@@ -272,27 +272,30 @@ def _build_prism(
         for center, radius, z in zip((low_center, high_center), radii, heights, strict=True)
     )
     per_group = sides // 4 if sides % 4 == 0 else max(1, sides // 3)
-    patches = []
-    for side in range(sides):
-        points = np.array([low[side], low[side + 1], high[side + 1], high[side]])
-        normal = np.cross(points[1] - points[0], points[3] - points[0])
-        normal /= np.linalg.norm(normal)
-        tangent = (points[1] - points[0]) / np.linalg.norm(points[1] - points[0])
-        patch = make_patch(points, normal, tangent, np.cross(normal, tangent), _QUAD)
-        left, right = (side % per_group) / per_group, (side % per_group + 1) / per_group
-        uvs = np.array([[left, 0], [right, 0], [right, 1], [left, 1]])
-        patches.append(replace(patch, uvs=_map_to_tile(np.clip(uvs, 0, 1), tile)))
-    x, y, z = np.eye(3)
+    corners = np.stack([low[:-1], low[1:], high[1:], high[:-1]], axis=1)  # (sides, 4, 3)
+    tangents = _normalize(corners[:, 1] - corners[:, 0])
+    normals = _normalize(np.cross(tangents, corners[:, 3] - corners[:, 0]))
+    left = np.arange(sides) % per_group / per_group
+    right = left + 1 / per_group
+    across = np.stack([left, right, right, left], axis=1)
+    wall_uvs = np.stack([across, np.tile([0.0, 0.0, 1.0, 1.0], (sides, 1))], axis=-1)
+    quads = 4 * np.arange(sides)[:, None, None] + np.array([[0, 1, 2], [0, 2, 3]])
+    walls = Mesh(
+        corners.reshape(-1, 3), np.repeat(normals, 4, axis=0), np.repeat(tangents, 4, axis=0),
+        _map_to_tile(wall_uvs.reshape(-1, 2), tile), quads.reshape(-1, 3), make_single_part(4 * sides),
+    )  # fmt: skip
     fan = np.array([[0, i, i + 1] for i in range(1, sides - 1)])
-    for polygon, sign in ((low, -1), (high, 1)):
-        patch = make_patch(polygon[:-1], sign * z, x, sign * y, fan[:, ::sign])
-        uvs = np.clip(polygon[:-1, :2] + 0.5, 0, 1)
-        end_tile = _METAL if tile == _SHIRT else tile
-        patches.append(replace(patch, uvs=_map_to_tile(uvs, end_tile)))
-    return join_meshes(patches)
+    x, y, z = np.eye(3)
+    ends = []
+    for polygon, sign in ((low[:-1], -1), (high[:-1], 1)):
+        patch = make_patch(polygon, sign * z, x, sign * y, fan[:, ::sign])
+        uvs = np.clip(polygon[:, :2] + 0.5, 0, 1)
+        ends.append(replace(patch, uvs=_map_to_tile(uvs, _METAL if tile == _SHIRT else tile)))
+    return join_meshes([walls, *ends])
 
 
-_QUAD = [[0, 1, 2], [0, 2, 3]]
+def _normalize(vectors: Floats) -> Floats:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 def _map_to_tile(uvs: Floats, tile: int) -> Floats:
