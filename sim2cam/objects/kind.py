@@ -210,7 +210,7 @@ class ObjectKind(Solid):
     @classmethod
     def list_label_classes(cls, possible: PossibleValues) -> tuple[LabelClass, ...]:
         """Return the label classes of the objects that a domain can sample."""
-        return (cls.make_label_class(possible("category")),)
+        return (cls.make_label_class(possible("category") or {cls.kind}),)
 
     @classmethod
     def list_hidden_categories(cls, possible: PossibleValues) -> set[str]:
