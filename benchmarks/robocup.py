@@ -29,7 +29,6 @@ from scoring_log import RESULTS, locate_real_dataset, log_scoring
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import RealImageSplits, read_real_images
-from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.experiments.ablation import (
     CAMERA,
@@ -97,29 +96,26 @@ def main(arguments: Arguments) -> None:
     _check_names("--networks", arguments.networks, list(NETWORKS))
     splits = read_splits(dev=arguments.dev)
     results = arguments.work if arguments.dev else RESULTS
+    predictions = results / "robocup"
     facts: dict[str, Any] = {"environment": collect_environment(None, arguments.at_once)}
     for network in arguments.networks:
         plan = make_plan(network, arguments)
-        predictions, work = results / "robocup" / network, arguments.work / network
-        _link_data(arguments.work, work)
         if arguments.minutes > 0:
-            skipped = prepare_data(plan, splits, work, workers=arguments.at_once)
-            for name, reason in skipped.items():
-                print(f"Skipping variants with '{name}': {reason}", flush=True)
-            runnable = tuple(v for v in plan.variants if skipped.keys().isdisjoint(v.data))
-            minutes = arguments.minutes - (time.monotonic() - start) / 60
-            for job in run_jobs(
-                replace(plan, variants=runnable), splits, work, predictions,
-                workers=arguments.at_once, minutes=minutes,
-            ):  # fmt: skip
-                elapsed = (time.monotonic() - start) / 60
-                print(f"{elapsed:6.1f} min  {network} {job.name}", flush=True)
+            selected = tuple(
+                named
+                for named, variant in zip(plan.variants, VARIANTS, strict=True)
+                if variant.name in arguments.arms
+            )
+            remaining_minutes = arguments.minutes - (time.monotonic() - start) / 60
+            _run(
+                replace(plan, variants=selected), splits, predictions, arguments, remaining_minutes
+            )
         facts[network] = {
             name: score_ablation(
-                replace(plan, variants=VARIANTS),
+                plan,
                 select_categories(splits, categories),
                 predictions,
-                baseline=BASELINE,
+                baseline=name_variant(network, BASELINE),
             )
             for name, categories in CATEGORIES.items()
         }
@@ -129,11 +125,11 @@ def main(arguments: Arguments) -> None:
     for network in arguments.networks:
         for name, scores in facts[network].items():
             for variant in scores["variants"]:
-                print(f"{network} {name:<5} {variant['name']:<36} AP50 {variant['ap50']['value']:.3f}")
+                print(f"{name:<5} {variant['name']:<44} AP50 {variant['ap50']['value']:.3f}")
 
 
 def make_plan(network: str, arguments: Arguments) -> AblationPlan:
-    """Return the study of one network, with the selected variants."""
+    """Return the study of one network; its variants share renders and translations with other networks."""
     config = replace(
         load_recipe("robocup").train,
         architecture=network,
@@ -142,7 +138,9 @@ def make_plan(network: str, arguments: Arguments) -> AblationPlan:
         cache_bytes=9 << 30,
     )
     return AblationPlan(
-        variants=tuple(variant for variant in VARIANTS if variant.name in arguments.arms),
+        variants=tuple(
+            replace(variant, name=name_variant(network, variant.name)) for variant in VARIANTS
+        ),
         seeds=arguments.seeds,
         config=config,
         image_count=arguments.images,
@@ -150,6 +148,30 @@ def make_plan(network: str, arguments: Arguments) -> AblationPlan:
         recipe="robocup",
         fixed_recipe=None,
     )
+
+
+def name_variant(network: str, variant: str) -> str:
+    """Return the name of a variant with its network."""
+    return f"{network}: {variant}"
+
+
+def _run(
+    plan: AblationPlan,
+    splits: RealImageSplits,
+    predictions: Path,
+    arguments: Arguments,
+    minutes: float,
+) -> None:
+    """Make the datasets of a study and run its missing training jobs."""
+    skipped = prepare_data(plan, splits, arguments.work, workers=arguments.at_once)
+    for name, reason in skipped.items():
+        print(f"Skipping variants with '{name}': {reason}", flush=True)
+    runnable = tuple(v for v in plan.variants if skipped.keys().isdisjoint(v.data))
+    for job in run_jobs(
+        replace(plan, variants=runnable), splits, arguments.work, predictions,
+        workers=arguments.at_once, minutes=minutes,
+    ):  # fmt: skip
+        print(job.name, flush=True)
 
 
 def read_splits(*, dev: bool) -> RealImageSplits:
@@ -163,28 +185,23 @@ def read_splits(*, dev: bool) -> RealImageSplits:
 
 
 def select_categories(splits: RealImageSplits, categories: tuple[str, ...]) -> RealImageSplits:
-    """Return the splits with labels of these categories alone in the test images."""
+    """Return the splits with labels of these categories alone in the test images.
+
+    The dataset keeps its categories: average precision is that of categories with labels, and detections of
+    others do not count.
+    """
     samples = tuple(
         replace(sample, objects=tuple(o for o in sample.objects or () if o.category in categories))
         for sample in splits.test.samples
     )
-    test: Dataset = replace(splits.test, categories=categories, samples=samples)
-    return replace(splits, test=test)
-
-
-def _link_data(shared: Path, work: Path) -> None:
-    """Let the folder of a network share the renders and translations, which do not depend on it."""
-    work.mkdir(parents=True, exist_ok=True)
-    for name in {name for variant in VARIANTS for name in variant.data if not name.startswith(REAL)}:
-        link = work / name
-        if not link.exists():
-            (shared / "data" / name).mkdir(parents=True, exist_ok=True)
-            link.symlink_to((shared / "data" / name).absolute(), target_is_directory=True)
+    return replace(splits, test=replace(splits.test, samples=samples))
 
 
 def _check_names(option: str, names: tuple[str, ...], allowed: list[str]) -> None:
     if unknown := set(names).difference(allowed):
-        raise SystemExit(f"{option}: unknown: {', '.join(sorted(unknown))}. Allowed: {', '.join(allowed)}.")
+        raise SystemExit(
+            f"{option}: unknown: {', '.join(sorted(unknown))}. Allowed: {', '.join(allowed)}."
+        )
 
 
 if __name__ == "__main__":

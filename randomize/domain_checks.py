@@ -220,7 +220,9 @@ def _check_required_groups(domain: Domain) -> None:
             "'domain.layout.surface' can be 'shelf', but 'domain.layout.shelf_count' is missing"
         )
     if sum(f"view/{name}" in domain for name in ("die_px", "object_px", "distance_m")) != 1:
-        raise ValueError("'domain.view' needs exactly one of 'die_px', 'object_px' and 'distance_m'")
+        raise ValueError(
+            "'domain.view' needs exactly one of 'die_px', 'object_px' and 'distance_m'"
+        )
     for group in ("field", "hall"):
         if _can_be_field(domain) and group not in domain:
             raise ValueError(

@@ -47,7 +47,11 @@ def make_field(factors: FactorValues) -> list[Body]:
     return [
         Body("hall", room, make_material(factors, "wall"), frame, is_fixed=True),
         Body(
-            "lines", lines, paint, frame @ Pose(position_m=(0.0, 0.0, _LINE_HEIGHT_M)), is_fixed=True
+            "lines",
+            lines,
+            paint,
+            frame @ Pose(position_m=(0.0, 0.0, _LINE_HEIGHT_M)),
+            is_fixed=True,
         ),
         *_make_goal(field, 0, frame, factors),
         *_make_goal(field, 1, frame @ Pose(compute_yaw_rotation(math.pi)), factors),
@@ -76,7 +80,9 @@ def _make_goal(field: FieldFactors, number: int, frame: Pose, factors: FactorVal
     for side in (0, 1):
         across = (2 * side - 1) * (field.goal_width_m + post) / 2
         body = place(
-            f"post/{2 * number + side}", Cuboid((post, post, height)), (post / 2, across, height / 2)
+            f"post/{2 * number + side}",
+            Cuboid((post, post, height)),
+            (post / 2, across, height / 2),
         )
         posts.append(replace(body, is_target=True, category=GOALPOST))
     return [place(f"goal/{number}", goal, (0.0, 0.0, 0.0)), *posts]

@@ -76,7 +76,13 @@ class FieldLines(Solid):
             lines.append(_build_arc((x, y), self.corner_m, line, (start, start + math.pi / 2)))
         mesh = join_meshes(lines)
         return Mesh(
-            mesh.vertices_m, mesh.normals, mesh.tangents, mesh.uvs, mesh.faces, mesh.parts, _NO_FACES
+            mesh.vertices_m,
+            mesh.normals,
+            mesh.tangents,
+            mesh.uvs,
+            mesh.faces,
+            mesh.parts,
+            _NO_FACES,
         )
 
 

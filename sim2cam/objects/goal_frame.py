@@ -71,7 +71,8 @@ class GoalFrame(Solid):
     def build_collider(self) -> tuple[ConvexPart, ...]:
         """Return crossbar and boards; the net does not collide."""
         return tuple(
-            ConvexPart("box", size, Pose(position_m=position)) for size, position in self._list_bars()
+            ConvexPart("box", size, Pose(position_m=position))
+            for size, position in self._list_bars()
         )
 
     def build_mesh(self) -> Mesh:
@@ -81,7 +82,12 @@ class GoalFrame(Solid):
             bar = Cuboid(size).build_mesh()
             bars.append(
                 Mesh(
-                    bar.vertices_m + position, bar.normals, bar.tangents, bar.uvs, bar.faces, bar.parts
+                    bar.vertices_m + position,
+                    bar.normals,
+                    bar.tangents,
+                    bar.uvs,
+                    bar.faces,
+                    bar.parts,
                 )
             )
         net = join_meshes(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Vec3
 from sim2cam.objects.solid import ConvexPart, Solid, TextureMaps
-from sim2cam.scene.material import Color, Texture, hsv_to_linear
+from sim2cam.scene.material import Texture, hsv_to_linear
 from sim2cam.scene.parameters import check_sizes
 from sim2cam.seeds import derive_rng
 from sim2cam.surfaces.mesh import Mesh, join_meshes, make_patch
@@ -27,7 +27,18 @@ _TILES = (*((row, column, *_WALL_PX) for row in (0, _WALL_PX[0]) for column in (
           (2 * _WALL_PX[0], 0, *_CEILING_PX))  # fmt: skip
 """First row and column, height and width of the four walls and of the ceiling in the atlas."""
 _INWARD = ((-1.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, -1.0))
-_WORDS = ("LEAGUE", "ROBOTS", "CUP", "ACME", "TEAM 7", "OPEN", "FINALS", "TECH", "2031", "FAIR PLAY")
+_WORDS = (
+    "LEAGUE",
+    "ROBOTS",
+    "CUP",
+    "ACME",
+    "TEAM 7",
+    "OPEN",
+    "FINALS",
+    "TECH",
+    "2031",
+    "FAIR PLAY",
+)
 _NO_FACES = np.zeros((0, 3), np.int64)
 
 
@@ -87,7 +98,7 @@ class Hall(Solid):
             patch = make_patch(points, normal, tangent, bitangent, [[0, 1, 2], [0, 2, 3]])
             top, left, height, width = tile
             inside = np.clip((corners + 1) / 2 * [width, height], 1, [width - 1, height - 1])
-            patches.append(replace(patch, uvs=(inside + [left, top]) / _ATLAS_PX[::-1]))
+            patches.append(replace(patch, uvs=(inside + np.array([left, top])) / _ATLAS_PX[::-1]))
         return replace(join_meshes(patches), shadow_faces=_NO_FACES)
 
     def render_maps(self, texture: Texture) -> TextureMaps:
@@ -159,7 +170,9 @@ def _draw_poster(brush: _Brush, size_m: tuple[float, float]) -> None:
     for _ in range(rng.integers(1, 6)):
         if rng.random() < 0.5:
             position = x + rng.uniform(0, 0.5) * width, z + rng.uniform(0, 0.9) * height
-            brush.write(position, rng.uniform(0.1, 0.35) * min(width, height), brush.pick_color(1.0))
+            brush.write(
+                position, rng.uniform(0.1, 0.35) * min(width, height), brush.pick_color(1.0)
+            )
         else:
             center = x + rng.uniform(0.2, 0.8) * width, z + rng.uniform(0.2, 0.8) * height
             radii = rng.uniform(0.05, 0.3, 2) * min(width, height)
@@ -172,7 +185,9 @@ def _draw_person(brush: _Brush, x: float) -> None:
     tall = rng.uniform(1.1, 1.9)
     brush.fill((x - 0.12, 0.0), (0.24, 0.5 * tall), brush.pick_color(0.3))
     brush.fill_ellipse((x, 0.65 * tall), (0.22, 0.22 * tall), brush.pick_color(0.7))
-    skin = np.array(hsv_to_linear(rng.uniform(0.02, 0.08), rng.uniform(0.3, 0.6), rng.uniform(0.3, 0.95)))
+    skin = np.array(
+        hsv_to_linear(rng.uniform(0.02, 0.08), rng.uniform(0.3, 0.6), rng.uniform(0.3, 0.95))
+    )
     brush.fill_ellipse((x, 0.93 * tall), (0.09, 0.12), skin)
 
 
@@ -188,7 +203,11 @@ def _draw_ceiling(hall: Hall, rng: np.random.Generator, texture: Texture) -> Can
     for x in np.arange(0, length, rng.uniform(2, 6)):
         brush.fill((x, 0.0), (rng.uniform(0.15, 0.5), width), base * rng.uniform(0.2, 4))
     for _ in range(rng.integers(0, 6)):  # ducts and cables
-        brush.fill((0.0, rng.uniform(0, width)), (length, rng.uniform(0.05, 0.5)), base * rng.uniform(0.3, 5))
+        brush.fill(
+            (0.0, rng.uniform(0, width)),
+            (length, rng.uniform(0.05, 0.5)),
+            base * rng.uniform(0.3, 5),
+        )
     if hall.lamps == 0:
         return canvas
     step = length / hall.lamps
@@ -236,9 +255,13 @@ class _Brush:
     ) -> None:
         """Fill an ellipse with radii across and up."""
         axes = np.maximum(np.round(np.asarray(radii, float) * self.px_per_m), 1).astype(int)
-        cv2.ellipse(self.canvas, self.to_px(center), axes.tolist(), 0, 0, 360, color.tolist(), cv2.FILLED)
+        cv2.ellipse(
+            self.canvas, self.to_px(center), axes.tolist(), 0, 0, 360, color.tolist(), cv2.FILLED
+        )
 
-    def write(self, corner: tuple[float, float], height_m: float, color: NDArray[np.float64]) -> None:
+    def write(
+        self, corner: tuple[float, float], height_m: float, color: NDArray[np.float64]
+    ) -> None:
         """Write a random word."""
         height_px, font = max(4, round(height_m * self.px_per_m[1])), cv2.FONT_HERSHEY_DUPLEX
         word, thick = str(self.rng.choice(_WORDS)), max(1, round(0.15 * height_px))
@@ -249,7 +272,9 @@ class _Brush:
         column, row = self.to_px(corner)
         left, top = max(column, 0), max(row - height, 0)
         window = self.canvas[top : row + depth, left : left + width]
-        inside = stencil[top - row + height :, left - column :][: window.shape[0], : window.shape[1]] > 0
+        inside = (
+            stencil[top - row + height :, left - column :][: window.shape[0], : window.shape[1]] > 0
+        )
         window[: inside.shape[0], : inside.shape[1]][inside] = color
 
     def draw_net(self, size_m: tuple[float, float]) -> None:

@@ -79,7 +79,11 @@ class LensHood(Solid):
         rings = [edge + share * (outer - edge) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
         off_axis, around = np.concatenate(rings), np.tile(angles, len(rings))
         directions = np.stack(
-            [np.sin(off_axis) * np.cos(around), np.sin(off_axis) * np.sin(around), np.cos(off_axis)],
+            [
+                np.sin(off_axis) * np.cos(around),
+                np.sin(off_axis) * np.sin(around),
+                np.cos(off_axis),
+            ],
             axis=1,
         )
         directions += np.cos(off_axis)[:, None] * [self.tilt_rad[1], -self.tilt_rad[0], 0.0]
@@ -88,6 +92,11 @@ class LensHood(Solid):
         faces = make_grid_faces(len(rings), len(angles))
         n = len(directions)
         mesh = Mesh(
-            _RADIUS_M * directions, -directions, tangents, directions[:, :2], faces, make_single_part(n)
+            _RADIUS_M * directions,
+            -directions,
+            tangents,
+            directions[:, :2],
+            faces,
+            make_single_part(n),
         )
         return replace(mesh, shadow_faces=_NO_FACES)

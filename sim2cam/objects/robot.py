@@ -22,7 +22,7 @@ from sim2cam.objects.kind import (
 )
 from sim2cam.objects.solid import TextureMaps
 from sim2cam.scene.material import Color, Texture, hsv_to_linear
-from sim2cam.scene.parameters import Between, Fraction, Seed, check_sizes
+from sim2cam.scene.parameters import Between, Seed, check_sizes
 from sim2cam.seeds import derive_rng
 from sim2cam.surfaces.mesh import Mesh, join_meshes, make_patch, make_single_part
 from sim2cam.surfaces.printing import draw_text
@@ -181,9 +181,7 @@ class Robot(ObjectKind):
         ]
         flat = [np.broadcast_to(color, body.shape) for color in ((0.4, 0.4, 0.42), *accents)]
         tiles = [body, shirt, *flat]
-        rows = [
-            np.concatenate(tiles[first : first + _COLUMNS], axis=1) for first in (0, _COLUMNS)
-        ]
+        rows = [np.concatenate(tiles[first : first + _COLUMNS], axis=1) for first in (0, _COLUMNS)]
         return encode_srgb(np.concatenate(rows)), None
 
 
@@ -210,11 +208,20 @@ def _build_body(robot: Robot) -> list[Mesh]:
             corners = 0.25 * np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
             legs = [
                 _build_prism(
-                    6, (_LEG_RADIUS, _LEG_RADIUS), (robot.base, 0.85), _BODY, corner, corner * 2 * top
+                    6,
+                    (_LEG_RADIUS, _LEG_RADIUS),
+                    (robot.base, 0.85),
+                    _BODY,
+                    corner,
+                    corner * 2 * top,
                 )
                 for corner in corners
             ]
-            return [base, *legs, _build_prism(4, (0.8 * top + 0.08, top + 0.08), (0.82, 1.0), _BODY)]
+            return [
+                base,
+                *legs,
+                _build_prism(4, (0.8 * top + 0.08, top + 0.08), (0.82, 1.0), _BODY),
+            ]
 
 
 def _build_shirt(robot: Robot) -> list[Mesh]:
@@ -302,4 +309,4 @@ def _map_to_tile(uvs: Floats, tile: int) -> Floats:
     """Return atlas coordinates of coordinates 0 to 1 in a tile."""
     row, column = divmod(tile, _COLUMNS)
     inside = _TILE_MARGIN + uvs * (1 - 2 * _TILE_MARGIN)
-    return np.asarray((inside + [column, row]) / [_COLUMNS, _ROWS])
+    return np.asarray((inside + np.array([column, row])) / [_COLUMNS, _ROWS])

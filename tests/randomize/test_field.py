@@ -69,11 +69,12 @@ def test_lines_are_on_the_ground_within_the_field(sampled):
     points = to_field(factors, get_vertices(get_body(scene, "lines")))
     half = [factors.get_float(f"field/{name}") / 2 for name in ("length_m", "width_m")]
     assert np.abs(points[:, :2]).max(axis=0) == pytest.approx(half)
-    assert (np.ptp(points[:, 2]) < 1e-9) and (0 < points[0, 2] < 0.01)
+    assert np.ptp(points[:, 2]) < 1e-9
+    assert 0 < points[0, 2] < 0.01
 
 
 def test_the_hall_faces_inwards_and_holds_the_camera(sampled):
-    factors, scene = sampled
+    _, scene = sampled
     hall = get_body(scene, "hall")
     mesh = hall.asset.build_mesh()
     triangles = mesh.vertices_m[mesh.faces]
