@@ -121,8 +121,8 @@ def _draw_wall(
     """Return the linear colours of a wall, from the background to the foreground."""
     rows, columns = _WALL_PX
     across, up = size_m[0] / columns, size_m[1] / rows
-    x = (np.arange(columns) + 0.5) * across
-    z = ((rows - np.arange(rows)) - 0.5)[:, None] * up
+    x = np.asarray((np.arange(columns) + 0.5) * across, np.float64)
+    z = np.asarray((rows - np.arange(rows) - 0.5)[:, None] * up, np.float64)
     canvas = make_color_sampler(texture)((x, np.zeros((1, 1)), z)).astype(np.float32)
     if rng.random() < 0.5:  # corrugated sheets
         canvas *= 1 + 0.3 * np.sin(2 * math.pi * z / rng.uniform(0.12, 0.5))[..., None]
