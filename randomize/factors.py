@@ -386,7 +386,8 @@ class HallFactors:
         posters: Number of posters per wall.
         people: People per metre of wall.
         lamps: Lamps along the length of the ceiling.
-        lamp_level: Radiance of lamps over that of a white wall; ``wall.emission`` should be about as large.
+        lamp_level: Radiance of lamps over that of a white wall.
+        brightness: Radiance of a white wall without the lights of the scene.
         ceiling: Brightness of the ceiling over that of the walls.
         seed: Seed of everything on walls and ceiling.
     """
@@ -397,6 +398,7 @@ class HallFactors:
     people: Annotated[float, Between(0, 10)]
     lamps: Annotated[int, Between(0, 20)]
     lamp_level: Annotated[float, Between(1, 200)]
+    brightness: Annotated[float, Between(0, 1000)]
     ceiling: Annotated[float, Between(0, 2)]
     seed: Seed
 

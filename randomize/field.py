@@ -36,6 +36,7 @@ def make_field(factors: FactorValues) -> list[Body]:
         hall.ceiling,
         hall.seed,
     )
+    walls = replace(make_material(factors, "wall"), emission=hall.brightness * hall.lamp_level)
     lines = FieldLines(
         field.length_m,
         field.width_m,
@@ -45,7 +46,7 @@ def make_field(factors: FactorValues) -> list[Body]:
         field.corner_m,
     )
     return [
-        Body("hall", room, make_material(factors, "wall"), frame, is_fixed=True),
+        Body("hall", room, walls, frame, is_fixed=True),
         Body(
             "lines",
             lines,

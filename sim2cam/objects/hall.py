@@ -46,8 +46,8 @@ _NO_FACES = np.zeros((0, 3), np.int64)
 class Hall(Solid):
     """Walls and ceiling around the origin, which is at floor level; visible from inside only.
 
-    They neither collide nor cast shadows. Colours are darker than real by ``lamp_level``, so that lamps, which are
-    white, are brighter than walls: use a material with an emission of about that level.
+    They neither collide nor cast shadows. Colours are darker by ``lamp_level``, so that lamps, which are white, are
+    brighter than walls: the emission of the material is that level times the radiance of a white wall.
 
     Attributes:
         size_m: Length, width and height.
