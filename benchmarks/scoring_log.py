@@ -1,4 +1,4 @@
-"""Log of all scorings on the dice test split: ``results/dice_test_log.jsonl``."""
+"""Logs of all scorings on the test splits: ``results/DATASET_test_log.jsonl``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ DIGITS = 6
 _HEADLINES = ("protocol", "ap", "ap50", "agnostic_ap50", "images", "objects")
 
 
-def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
+def log_scoring(what: str, scores: Mapping[str, Any], dataset: str = "dice") -> None:
     """Append time, detector and headline scores of a scoring on the test split.
 
     Args:
         scores: scores of a detector, or of an ablation study with its variants.
+        dataset: name of the real dataset.
     """
     line: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "what": what}
     line |= {name: scores[name] for name in _HEADLINES if name in scores}
@@ -32,7 +33,7 @@ def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
             variant["name"]: (variant.get("ap50") or {}).get("value")
             for variant in scores["variants"]
         }
-    with (RESULTS / "dice_test_log.jsonl").open("a") as log:
+    with (RESULTS / f"{dataset}_test_log.jsonl").open("a") as log:
         log.write(json.dumps(round_numbers(line)) + "\n")
 
 

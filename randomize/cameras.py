@@ -57,8 +57,7 @@ def make_camera(
     path = f"view/{view}"
     half = factors.get_float(f"{path}/fov_rad") / 2
     focal_px = width / 2 / (half if factors.has_group(f"fisheye/{view}") else math.tan(half))
-    reference_m, reference_px = _get_reference_length(factors, path, length_m)
-    distance = focal_px * reference_m / (reference_px * width / _REFERENCE_WIDTH_PX)
+    distance = _compute_distance_m(factors, path, focal_px, width, length_m)
     tilt, azimuth = factors.get_float(f"{path}/tilt_rad"), factors.get_float(f"{path}/azimuth_rad")
     x, y, _ = compute_position(
         factors, factors.get_float(f"{path}/aim_radius"), factors.get_float(f"{path}/aim_angle_rad")
@@ -89,11 +88,17 @@ def make_camera(
     )
 
 
-def _get_reference_length(factors: FactorValues, path: str, length_m: float) -> tuple[float, float]:
-    """Return a reference length in metres and its size in pixels at the reference image width."""
+def _compute_distance_m(
+    factors: FactorValues, path: str, focal_px: float, width: int, length_m: float
+) -> float:
+    """Return the distance from the look-at point: sampled, or from the size of a reference length."""
+    if f"{path}/distance_m" in factors.values:
+        return factors.get_float(f"{path}/distance_m")
     if f"{path}/die_px" in factors.values:
-        return _REFERENCE_DIE_M, factors.get_float(f"{path}/die_px")
-    return length_m, factors.get_float(f"{path}/object_px")
+        reference_m, reference_px = _REFERENCE_DIE_M, factors.get_float(f"{path}/die_px")
+    else:
+        reference_m, reference_px = length_m, factors.get_float(f"{path}/object_px")
+    return focal_px * reference_m / (reference_px * width / _REFERENCE_WIDTH_PX)
 
 
 def _make_twist(factors: FactorValues, view: int, pose: Pose) -> Twist | None:

@@ -11,7 +11,7 @@ from sim2cam.errors import UsageError, suggest_name
 from sim2cam.objects.kind import LabelClass, ObjectKind, PossibleValues
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.factors import SCENE_GROUPS
+from sim2cam.randomize.factors import GOALPOST, SCENE_GROUPS
 from sim2cam.randomize.material_families import OWN_MATERIAL, TRANSPARENT_FAMILIES, load_families
 from sim2cam.randomize.materials import FINISH_FACTORS
 from sim2cam.randomize.references import check_cases, check_path, check_references, compute_extremes
@@ -25,7 +25,7 @@ from sim2cam.scene.parameters import (
     is_printable_text,
     list_parameters,
 )
-from sim2cam.scene.symmetry import NO_SYMMETRIES
+from sim2cam.scene.symmetry import CUBOID, NO_SYMMETRIES
 
 _MAX_LAMPS_WITH_WINDOW = 3  # the sun of a window is a lamp, too
 _SURFACES_WITH_MAT = {"mat", "tray", "bin"}
@@ -106,16 +106,23 @@ def _check_objects(domain: Domain, names: RecipeNames) -> None:
                 f"categories must contain {', '.join(missing)}, because an object of 'domain.{name}' can show "
                 f"it. Add the names, change its factors, or set 'domain.{name}.category'"
             )
+    if _can_be_field(domain) and GOALPOST not in names.categories:
+        raise ValueError(f"categories must contain {GOALPOST}, because a field has goals. Add it")
+
+
+def _can_be_field(domain: Domain) -> bool:
+    return "field" in _list_extremes(domain, "layout/surface")
 
 
 def list_label_classes(domain: Domain) -> tuple[LabelClass, ...]:
     """Return the label classes of all objects of built-in kinds, without empty ones."""
+    posts = LabelClass(GOALPOST, (GOALPOST,), CUBOID, CUBOID)
     return tuple(
         label_class
         for name, kind in domain.object_groups.items()
         for label_class in _list_classes(domain, name, kind)
         if label_class.categories
-    )
+    ) + ((posts,) if _can_be_field(domain) else ())
 
 
 def check_settings(domain: Domain, settings: Mapping[str, Value], names: RecipeNames) -> None:
@@ -212,8 +219,15 @@ def _check_required_groups(domain: Domain) -> None:
         raise ValueError(
             "'domain.layout.surface' can be 'shelf', but 'domain.layout.shelf_count' is missing"
         )
-    if ("view/die_px" in domain) == ("view/object_px" in domain):
-        raise ValueError("'domain.view' needs exactly one of 'die_px' and 'object_px'")
+    if sum(f"view/{name}" in domain for name in ("die_px", "object_px", "distance_m")) != 1:
+        raise ValueError(
+            "'domain.view' needs exactly one of 'die_px', 'object_px' and 'distance_m'"
+        )
+    for group in ("field", "hall"):
+        if _can_be_field(domain) and group not in domain:
+            raise ValueError(
+                f"'domain.layout.surface' can be 'field', but 'domain.{group}' is missing"
+            )
     for path, groups in domain.possible_repeated_groups.items():
         for group in groups:
             if path in domain and group not in domain:

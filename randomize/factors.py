@@ -33,6 +33,9 @@ from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
 MAX_INSTANCES = 128
 """Largest number of objects of one group."""
 
+GOALPOST = "goalpost"
+"""Category of the posts of goals."""
+
 Arrangement = Literal["throw", "pile", "stack", "scatter", "placed"]
 """Initial placement of the targets.
 
@@ -62,8 +65,9 @@ class LayoutFactors:
 
     Attributes:
         distractor_count: Number of unlabelled distractors.
-        surface: ``table``, ``mat`` (on the table), ``tray`` (with walls), ``bin`` (floor and walls of one material)
-            or ``shelf`` (boards above each other, open towards -y, with objects on each).
+        surface: ``table``, ``mat`` (on the table), ``tray`` (with walls), ``bin`` (floor and walls of one material),
+            ``shelf`` (boards above each other, open towards -y, with objects on each) or ``field`` (a soccer field in
+            a hall, which the groups ``field`` and ``hall`` describe; the ground is the table).
         region_m: Radius of the drop region.
         drop_height_m: Height of the lowest object.
         speed_m_s, spin_rad_s: Initial horizontal velocity and spin.
@@ -80,7 +84,7 @@ class LayoutFactors:
     """
 
     distractor_count: Count
-    surface: Literal["table", "mat", "tray", "bin", "shelf"]
+    surface: Literal["table", "mat", "tray", "bin", "shelf", "field"]
     region_m: Positive
     drop_height_m: Annotated[float, Between(0, 2)]
     speed_m_s: float
@@ -334,6 +338,72 @@ class DecalFactors:
 
 
 @dataclass(frozen=True)
+class FieldFactors:
+    """A soccer field with two goals; lines and goals have the material of ``mat``.
+
+    Attributes:
+        length_m, width_m: Sides of the field.
+        x_m, y_m, yaw_rad: Position of its centre, and direction of its length.
+        margin_m: Distance of the walls of the hall from the lines.
+        line_m: Width of the lines.
+        circle_m: Radius of the centre circle.
+        area_m, area_width_m: Depth and width of the penalty areas; the goal areas are smaller by 0.4 and 0.6.
+        corner_m: Radius of the corner arcs.
+        goal_width_m, goal_height_m: Opening of the goals.
+        goal_depth_m: Depth of the goals at the ground.
+        post_m: Side of the square posts and crossbars.
+        goal_board_m: Height of the boards around the base of the goals.
+        net_m, strand_m: Distance and width of the strands of the nets.
+    """
+
+    length_m: Annotated[float, Between(2, 40)]
+    width_m: Annotated[float, Between(2, 40)]
+    x_m: Annotated[float, Between(-40, 40)]
+    y_m: Annotated[float, Between(-40, 40)]
+    yaw_rad: float
+    margin_m: Annotated[float, Between(0.3, 20)]
+    line_m: Annotated[float, Between(0.01, 0.3)]
+    circle_m: Annotated[float, Between(0.3, 5)]
+    area_m: Annotated[float, Between(0.3, 10)]
+    area_width_m: Annotated[float, Between(0.5, 20)]
+    corner_m: Annotated[float, Between(0.2, 3)]
+    goal_width_m: Annotated[float, Between(0.3, 10)]
+    goal_height_m: Annotated[float, Between(0.2, 4)]
+    goal_depth_m: Annotated[float, Between(0.1, 3)]
+    post_m: Annotated[float, Between(0.01, 0.3)]
+    goal_board_m: Annotated[float, Between(0.01, 1)]
+    net_m: Annotated[float, Between(0.03, 1)]
+    strand_m: Annotated[float, Between(0.001, 0.05)]
+
+
+@dataclass(frozen=True)
+class HallFactors:
+    """Walls and ceiling around a field, with the material of ``wall``; see ``objects.hall``.
+
+    Attributes:
+        height_m: Height.
+        board_m: Height of the white boards around the floor; 0 for none.
+        posters: Number of posters per wall.
+        people: People per metre of wall.
+        lamps: Lamps along the length of the ceiling.
+        lamp_level: Radiance of lamps over that of a white wall.
+        brightness: Radiance of a white wall without the lights of the scene.
+        ceiling: Brightness of the ceiling over that of the walls.
+        seed: Seed of everything on walls and ceiling.
+    """
+
+    height_m: Annotated[float, Between(2, 30)]
+    board_m: Annotated[float, Between(0, 5)]
+    posters: Annotated[int, Between(0, 50)]
+    people: Annotated[float, Between(0, 10)]
+    lamps: Annotated[int, Between(0, 20)]
+    lamp_level: Annotated[float, Between(1, 200)]
+    brightness: Annotated[float, Between(0, 1000)]
+    ceiling: Annotated[float, Between(0, 2)]
+    seed: Seed
+
+
+@dataclass(frozen=True)
 class BackgroundImageFactors:
     """An upright photo behind the scene, lit like all surfaces and solid.
 
@@ -496,23 +566,26 @@ class ViewFactors:
 
     Attributes:
         fov_rad: Horizontal field of view.
-        tilt_rad: Angle off the vertical.
+        tilt_rad: Angle off the vertical; a camera looks up beyond pi / 2.
         azimuth_rad, roll_rad: Direction from which it looks; rotation of the image.
         aim_radius, aim_angle_rad: Look-at point, polar; radius over ``layout.region_m``.
         die_px: Side of a 16 mm die in the centre of an image 640 pixels wide; sets the distance.
         object_px: Longest side of the object of median size in the centre of such an image, instead of
-            ``die_px``. Exactly one of the two is required.
+            ``die_px``.
+        distance_m: Distance of the camera from the look-at point. Exactly one of ``die_px``, ``object_px`` and
+            ``distance_m`` is required.
         aim_height_m: Height of the look-at point above the table.
     """
 
     fov_rad: Annotated[float, Between(0.05, 3.0)]
-    tilt_rad: Annotated[float, Between(0, 1.4)]
+    tilt_rad: Annotated[float, Between(0, 2)]
     azimuth_rad: float
     roll_rad: float
     aim_radius: float
     aim_angle_rad: float
     die_px: Positive | None = None
     object_px: Annotated[float, Between(1, 600)] | None = None
+    distance_m: Annotated[float, Between(0.01, 100)] | None = None
     aim_height_m: Annotated[float, Between(0, 10)] = 0.0
 
 
@@ -563,6 +636,28 @@ class FisheyeFactors:
     k2: float
     k3: float
     k4: float
+
+
+@dataclass(frozen=True)
+class HoodFactors:
+    """What of its own mount a camera sees around its field of view; see ``objects.lens_hood``.
+
+    Attributes:
+        edge: Angle of its edge off the axis over half the horizontal field of view.
+        tilt_x_rad, tilt_y_rad: Rotations of its axis about those of the camera.
+        lumps: Number of lumps on its edge, mostly above and below the image.
+        lump_rad: Largest height of a lump.
+        value: Value of its grey.
+        seed: Seed of the lumps.
+    """
+
+    edge: Annotated[float, Between(0.3, 3)]
+    tilt_x_rad: Annotated[float, Between(-0.5, 0.5)]
+    tilt_y_rad: Annotated[float, Between(-0.5, 0.5)]
+    lumps: Annotated[int, Between(0, 20)]
+    lump_rad: Fraction
+    value: Fraction
+    seed: Seed
 
 
 @dataclass(frozen=True)
@@ -659,11 +754,14 @@ GROUP_TYPES: Mapping[str, type] = {
     "hand_surface": SurfaceFactors,
     "decal": DecalFactors,
     "backdrop": BackgroundImageFactors,
+    "field": FieldFactors,
+    "hall": HallFactors,
     "near_light": NearLightFactors,
     "sky": SkyFactors,
     "window": WindowFactors,
     "haze": HazeFactors,
     "fisheye": FisheyeFactors,
+    "hood": HoodFactors,
     "shutter": Shutter,
     "motion": MotionFactors,
     "stereo": StereoFactors,
@@ -695,10 +793,12 @@ REQUIRED_GROUPS = (
     "layout", "table", "mat", "wall", "light", "lamp", "distractor", "distractor_surface", "view",
     "lens", "exposure", "sensor",
 )  # fmt: skip
-SINGLETON_GROUPS = ("layout", "table", "mat", "wall", "light", "sky", "window", "haze", "backdrop")
+SINGLETON_GROUPS = (
+    "layout", "table", "mat", "wall", "light", "sky", "window", "haze", "backdrop", "field", "hall",
+)  # fmt: skip
 """Groups sampled once per scene; all others are sampled for each instance."""
 PER_VIEW_GROUPS = (
-    "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
+    "view", "lens", "fisheye", "hood", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
     "mosaic", "processing", "automatics",
     "defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets", "falloff",
     "camera_model",

@@ -265,7 +265,8 @@ def _place_side_by_side(
             low, high = np.array(
                 [_compute_corners(placeable).min(axis=0), _compute_corners(placeable).max(axis=0)]
             )
-            origin = np.append(center + offset - (low + high)[:2] / 2, top - low[2])
+            raised_m = factors.get_float_or(f"{placeable.body.name}/z_m", 0.0)
+            origin = np.append(center + offset - (low + high)[:2] / 2, top - low[2] + raised_m)
             bodies.append(_place_origin_at(placeable, origin))
             top += float(high[2] - low[2]) + _STACK_GAP_M
         tops.append(top + _GAP_M)

@@ -10,23 +10,28 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
+from sim2cam.objects.lens_hood import LensHood
 from sim2cam.objects.primitives import MAX_TARGET_DISTANCE, Cuboid, Ground
 from sim2cam.randomize.bodies import Placeables, make_hands, make_placeables
 from sim2cam.randomize.cameras import make_camera
 from sim2cam.randomize.decals import add_decals
 from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.factors import HoodFactors
+from sim2cam.randomize.field import make_field
 from sim2cam.randomize.layout import BOARD_THICKNESS_M, MAT_THICKNESS_M, arrange_bodies
 from sim2cam.randomize.lights import make_environment
 from sim2cam.randomize.materials import get_surface_image, make_material
 from sim2cam.randomize.sampling import FactorValues
 from sim2cam.scene.asset_facts import AssetInfo
+from sim2cam.scene.camera import Camera
 from sim2cam.scene.image_facts import EnvironmentMapInfo, TextureImageInfo
-from sim2cam.scene.material import Material, Texture
+from sim2cam.scene.material import Material, Texture, hsv_to_linear
 from sim2cam.scene.scene import Body, Scene
 
 _MIN_GROUND_SIDE_M = 6.0
 _ROLL_LENGTHS = 2.0  # room to roll, over the length of a body
 _BACKGROUND_ROUGHNESS = 0.9
+_HOOD_ROUGHNESS = 0.9
 _WALL_THICKNESS_M = 0.004
 _NEUTRAL_CONTACT = 1.0  # contact coefficients multiply, so the body on top decides
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
@@ -67,6 +72,7 @@ def build_scene(
     cameras = tuple(
         make_camera(factors, domain, view, width, height, length) for view in range(factors.views)
     )
+    bodies = (*bodies, *_make_hoods(factors, cameras))
     return Scene(add_decals(bodies, factors), make_environment(factors, skies), cameras)
 
 
@@ -88,6 +94,8 @@ def _make_supports(factors: FactorValues, ground_side_m: float) -> list[Body]:
     surface = factors.get_str("layout/surface")
     if surface == "table":
         return [ground]
+    if surface == "field":
+        return [ground, *make_field(factors)]
     side = factors.get_float("layout/surface_side_m")
     size = (side, side * factors.get_float("layout/aspect"))
     if surface == "shelf":
@@ -99,6 +107,24 @@ def _make_supports(factors: FactorValues, ground_side_m: float) -> list[Body]:
         make_material(factors, "wall" if surface == "bin" else "mat"),
     )
     return [ground, mat] if surface == "mat" else [ground, mat, *_make_walls(factors, size)]
+
+
+def _make_hoods(factors: FactorValues, cameras: Sequence[Camera]) -> list[Body]:
+    """Return the hood of each camera; empty without hoods."""
+    bodies = []
+    for view, camera in enumerate(cameras):
+        path = f"hood/{view}"
+        if not factors.has_group(path):
+            continue
+        hood = factors.read(HoodFactors, path)
+        edge_rad = hood.edge * factors.get_float(f"view/{view}/fov_rad") / 2
+        grey = hsv_to_linear(0.0, 0.0, hood.value)
+        shape = LensHood(
+            edge_rad, (hood.tilt_x_rad, hood.tilt_y_rad), hood.lumps, hood.lump_rad, hood.seed
+        )
+        material = Material(Texture("plain", grey, grey, 1.0, 0.0, 0.0, 0), _HOOD_ROUGHNESS)
+        bodies.append(Body(path, shape, material, camera.pose, is_fixed=True))
+    return bodies
 
 
 def _make_background_image(factors: FactorValues) -> list[Body]:
@@ -171,7 +197,7 @@ def _make_slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) ->
 
 def _compute_half_extents(factors: FactorValues, ground_side_m: float) -> np.ndarray:
     """Return the half sides (2,) of the area in which bodies are placed."""
-    if factors.get_str("layout/surface") in ("table", "mat"):
+    if factors.get_str("layout/surface") in ("table", "mat", "field"):
         return np.array([ground_side_m, ground_side_m])
     side = factors.get_float("layout/surface_side_m")
     return np.array([side, side * factors.get_float("layout/aspect")]) / 2

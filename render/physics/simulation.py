@@ -363,7 +363,7 @@ def _compute_thickness_m(asset: Shape) -> float:
     if isinstance(asset, MeshFile):
         return _compute_mesh_thickness_m(asset)
     if isinstance(asset, Solid) and asset.is_compound:
-        return min(part.thickness_m for part in asset.build_collider())
+        return min((part.thickness_m for part in asset.build_collider()), default=math.inf)
     low, high = compute_extent(asset)
     return float(np.subtract(high, low).min())
 

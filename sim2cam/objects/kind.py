@@ -41,7 +41,8 @@ class DropFactors:
         mass_offset_x, mass_offset_y, mass_offset_z: Offset of the centre of mass from the centre, over the side
             along the same axis.
         drag, spin_drag: Fraction of linear and angular velocity lost per second.
-        x_m, y_m, z_m: Position in a ``placed`` layout: origin in x and y, lowest point above the table in z.
+        x_m, y_m, z_m: Position in a ``placed`` layout: origin in x and y, lowest point above the table in z. In a
+            ``scatter`` layout, z raises an object above the table.
     """
 
     throw_angle_rad: float
@@ -209,7 +210,7 @@ class ObjectKind(Solid):
     @classmethod
     def list_label_classes(cls, possible: PossibleValues) -> tuple[LabelClass, ...]:
         """Return the label classes of the objects that a domain can sample."""
-        return (cls.make_label_class(possible("category")),)
+        return (cls.make_label_class(possible("category") or {cls.kind}),)
 
     @classmethod
     def list_hidden_categories(cls, possible: PossibleValues) -> set[str]:

@@ -304,7 +304,7 @@ def test_exact_name_precedes_pattern(tmp_path):
 
 
 NOTHING = [
-    ("view.object_px", "'domain.view' needs exactly one of 'die_px' and 'object_px'"),
+    ("view.object_px", "'domain.view' needs exactly one of 'die_px', 'object_px' and 'distance_m'"),
     ("layout.object_count", "no labelled objects: set 'domain.layout.object_count'"),
     (
         "object_surface",

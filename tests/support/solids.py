@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from sim2cam.objects.ball import Ball
 from sim2cam.objects.block import Block
 from sim2cam.objects.board import Board
 from sim2cam.objects.bolt import Bolt
@@ -12,6 +13,7 @@ from sim2cam.objects.carton import Carton
 from sim2cam.objects.die import Die, Pips
 from sim2cam.objects.nut import Nut
 from sim2cam.objects.primitives import Cuboid, Cylinder, Sphere
+from sim2cam.objects.robot import Robot
 from sim2cam.objects.sheet import Sheet
 from sim2cam.objects.tin import Tin
 from sim2cam.objects.tubes import Strand, Tubes
@@ -29,6 +31,10 @@ _ARC = 0.05 * np.stack([np.cos(_ANGLES), np.sin(_ANGLES), 0 * _ANGLES], axis=1)
 def twisty(layers=3, turned="F", turned_rad=0.0, sticker=0.9):
     moves = make_scramble(31415926535897932)
     return TwistyCube(0.057, layers, moves, turned, turned_rad, 0.1, sticker, 0.3, COLORS)
+
+
+def robot(form, sides=6, extras=8):
+    return Robot(form, (0.5, 0.5, 0.8), sides, 0.3, 0.4, 0.9, 0.3, 7, extras, 3, (0.6, 0.1, 0.3))
 
 
 EXAMPLES = {
@@ -51,6 +57,12 @@ EXAMPLES = {
     "small twisty": twisty(2),
     "turned twisty": twisty(turned="L", turned_rad=0.5),
     "turned small twisty": twisty(2, "U", -math.pi / 4),
+    "ball": Ball(0.11),
+    "cone robot": robot("cone"),
+    "round robot": robot("cone", sides=24, extras=0),
+    "tower robot": robot("tower", sides=3),
+    "mast robot": robot("mast", sides=8),
+    "box robot": robot("box", sides=4, extras=0),
     "box": Cuboid((0.03, 0.02, 0.01)),
     "cylinder": Cylinder(0.02, 0.015),
     "sphere": Sphere(0.02),

@@ -7,7 +7,7 @@ points of the pixel, and has neither soft shadows nor environment lighting.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ Floats = NDArray[np.float64]
 
 _MAX_LABELS = 4 * BITS_PER_WORD
 _SHADOW_UNIT, _NEAREST_SHADOW_UNIT = 4, 7  # texture units in ``light.frag``
+_NEAR_M, _MIN_FAR_M = 0.02, 20.0
 _MESH_CACHE_BYTES, _TEXTURE_CACHE_BYTES = 64 << 20, 256 << 20
 
 
@@ -77,6 +78,7 @@ class OpenGLRasterizer(Rasterizer):
         self._mesh_cache: ResourceCache[DeviceMesh] = ResourceCache(gl, _MESH_CACHE_BYTES)
         self._texture_cache: ResourceCache[DeviceTextures] = ResourceCache(gl, _TEXTURE_CACHE_BYTES)
         self._batches: tuple[InstanceBatch, ...] = ()
+        self._far_m = _MIN_FAR_M
 
     @property
     def name(self) -> str:
@@ -96,6 +98,7 @@ class OpenGLRasterizer(Rasterizer):
                 f"the scene has {len(labels)} labelled bodies; at most {_MAX_LABELS} are allowed."
             )
         self._batches = self._make_batches(scene, labels)
+        self._far_m = max(_MIN_FAR_M, _compute_reach_m(scene, self._batches))
         self._mesh_cache.trim(len(self._batches))
         self._texture_cache.trim(len(self._batches))
         self._has_shadow_maps = False
@@ -138,7 +141,7 @@ class OpenGLRasterizer(Rasterizer):
         for unit, texture in enumerate(textures[-len(self._material_attachments) - 1 :]):
             _bind_texture(gl, unit, texture, kind)
         self._shadow_maps.bind_textures(_SHADOW_UNIT, _NEAREST_SHADOW_UNIT)
-        self._lighting.render(view, compute_clip_matrix(view), samples)
+        self._lighting.render(view, compute_clip_matrix(view, self._far_m), samples)
         return gbuffer | self._read_channels(view, {"radiance"})
 
     def _draw_surfaces(
@@ -166,7 +169,7 @@ class OpenGLRasterizer(Rasterizer):
                 program = batch_program
                 program.use()
                 program.set_matrix("world_to_camera", view.pose.inverse().matrix())
-                program.set_matrix("world_to_clip", compute_clip_matrix(view))
+                program.set_matrix("world_to_clip", compute_clip_matrix(view, self._far_m))
             if with_material:
                 self._bind_material(program, batch)
             batch.draw(self._gl)
@@ -244,7 +247,7 @@ class OpenGLRasterizer(Rasterizer):
         gl.glEnable(gl.GL_COLOR_LOGIC_OP)
         gl.glLogicOp(gl.GL_OR)
         self._amodal_program.use()
-        self._amodal_program.set_matrix("world_to_clip", compute_clip_matrix(view))
+        self._amodal_program.set_matrix("world_to_clip", compute_clip_matrix(view, self._far_m))
         for batch in self._batches:
             if batch.bodies[0].is_target:
                 batch.draw(gl)
@@ -274,7 +277,11 @@ class OpenGLRasterizer(Rasterizer):
     def _draw_shadow_maps(self, scene: Scene) -> None:
         """Draw one shadow map per beam, fitted to the shadow casters."""
         gl = self._gl
-        casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
+        casters = [
+            batch
+            for batch in self._batches
+            if batch.mesh.n_shadow_indices and not isinstance(batch.bodies[0].asset, Ground)
+        ]
         centre, radius = _compute_bounding_sphere(casters)
         to_shadows = self._lighting.load(scene, centre, radius)
         self._shadow_program.use()
@@ -338,14 +345,13 @@ def _measure_distance(batch: InstanceBatch, camera: Pose) -> float:
     return float(np.linalg.norm(positions - camera.position_m, axis=1).min())
 
 
-def compute_clip_matrix(view: PinholeView) -> Floats:
-    """Return the matrix (4, 4) from world to clip coordinates.
+def compute_clip_matrix(view: PinholeView, far_m: float) -> Floats:
+    """Return the matrix (4, 4) from world to clip coordinates, up to a depth.
 
     Row 0 of the image is at the bottom of the buffer, which OpenGL stores first, so the result
     needs no flip.
     """
-    near = 0.02
-    far = 20.0
+    near, far = _NEAR_M, far_m
     w, h, f = view.width, view.height, view.focal_px
     to_clip = np.array(
         [
@@ -356,6 +362,20 @@ def compute_clip_matrix(view: PinholeView) -> Floats:
         ]
     )
     return np.asarray(to_clip @ view.pose.inverse().matrix())
+
+
+def _compute_reach_m(scene: Scene, batches: Sequence[InstanceBatch]) -> float:
+    """Return the distance from a camera to the farthest corner of a body other than the ground."""
+    corners = [
+        body.pose.apply(batch.mesh.corners_m)
+        for batch in batches
+        for body in batch.bodies
+        if not isinstance(body.asset, Ground)
+    ]
+    eyes = [camera.pose.position_m for camera in scene.cameras]
+    if not corners or not eyes:
+        return 0.0
+    return float(np.linalg.norm(np.vstack(corners)[:, None] - np.array(eyes), axis=-1).max())
 
 
 def _compute_bounding_sphere(casters: list[InstanceBatch]) -> tuple[Floats, float]:
