@@ -12,6 +12,7 @@ import pytest
 
 from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
+from tests.support.camera_databases import format_lens, write_databases
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -45,6 +46,7 @@ def list_recipes():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("examples")
+    write_databases(root, format_lens("24-70mm f/2.8", 'model="poly3" k1="-0.02"'))
     for name in IMAGES:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -75,11 +75,11 @@ def format_lens_database(lenses: tuple[str, ...]) -> str:
     return f'<lensdatabase version="1">{mount}{camera}{"".join(lenses)}</lensdatabase>'
 
 
-def write_databases(folder: Path) -> Path:
+def write_databases(folder: Path, *more_lenses: str) -> Path:
     """Write both databases where the system has them; return the folder for ``XDG_DATA_DIRS``."""
     noise, lenses = folder / "darktable/noiseprofiles.json", folder / "lensfun/version_1/mine.xml"
     for path in (noise, lenses):
         path.parent.mkdir(parents=True)
     noise.write_text(json.dumps(NOISE))
-    lenses.write_text(format_lens_database((*LENSES, *LEFT_OUT)))
+    lenses.write_text(format_lens_database((*LENSES, *LEFT_OUT, *more_lenses)))
     return folder
