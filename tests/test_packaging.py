@@ -160,7 +160,8 @@ def test_the_installed_doctor_finds_it_whole(installed, tmp_path):
 
 def test_the_installed_package_renders(installed, tmp_path):
     out = tmp_path / "dice"
-    run(installed / "sim2cam", "render", "dice", "--out", out, "--count", "1", cwd=tmp_path)
+    flags = ("--out", out, "--count", "1", "--size", "96x80")
+    run(installed / "sim2cam", "render", "dice", *flags, cwd=tmp_path)
     assert (out / "dataset.json").is_file()
     assert len(list(out.glob("shards/*/rgb/*"))) == 1
 
