@@ -70,7 +70,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("text", list(list_recipes()))
 def test_recipes_load(text, folder, monkeypatch):
     monkeypatch.setenv("SIM2CAM_REAL", str(folder / "data"))
-    monkeypatch.setenv("XDG_DATA_DIRS", str(folder))
+    monkeypatch.setenv("XDG_DATA_DIRS", f"{folder}:/usr/local/share:/usr/share")
     path = folder / "example.toml"
     path.write_text(text if "name =" in text else f'name = "example"\n{text}')
     assert load_recipe(str(path)).domain.groups
