@@ -33,6 +33,17 @@ def place(tmp_path_factory):
     return root
 
 
+TINY = """base = "mine.toml"
+[domain.layout]
+object_count = 2
+distractor_count = 0
+[train]
+steps = 3
+batch = 2
+crop_px = 64
+"""
+
+
 def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     assert main(["new", "mine", "--assets", "objects", "--captures", "photos"]) == 0
@@ -43,16 +54,14 @@ def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
     assert 'unit = "mm"  # guessed: the largest asset, cup/b.obj, is 70 x' in text
     assert "width = 80  # most real images have 80 x 60 pixels\nheight = 60" in text
 
-    assert main(["render", "mine.toml", "--preview"]) == 0
+    (place / "tiny.toml").write_text(TINY)
+    assert main(["render", "tiny.toml", "--preview"]) == 0
     sheet = images.read_rgb(place / "mine-preview.png")
     assert sheet.shape == (4 * 270, 4 * 360, 3)
 
-    assert main(["render", "mine.toml", "--out", "sim", "--count", "8", "--workers", "1"]) == 0
+    assert main(["render", "tiny.toml", "--out", "sim", "--count", "8", "--workers", "1"]) == 0
     assert main(["check", "sim"]) == 0
     assert main(["export", "sim", "--format", "coco", "--out", "coco"]) == 0
-    (place / "tiny.toml").write_text(
-        "base = 'mine.toml'\n[train]\nsteps = 3\nbatch = 2\ncrop_px = 64\n"
-    )
     assert main(["train", "tiny.toml", "--data", "sim", "--out", "run", "--workers", "1"]) == 0
     capsys.readouterr()
     captures = str(next((place / "coco").rglob("*.json")))
