@@ -50,10 +50,19 @@ def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
     assert main(["render", "mine.toml", "--out", "sim", "--count", "8", "--workers", "1"]) == 0
     assert main(["check", "sim"]) == 0
     assert main(["export", "sim", "--format", "coco", "--out", "coco"]) == 0
-    (place / "tiny.toml").write_text(
-        "base = 'mine.toml'\n[train]\nsteps = 3\nbatch = 2\ncrop_px = 64\n"
-    )
-    assert main(["train", "tiny.toml", "--data", "sim", "--out", "run", "--workers", "1"]) == 0
+    train = [
+        "train",
+        "mine.toml",
+        "--data",
+        "sim",
+        "--out",
+        "run",
+        "--steps",
+        "3",
+        "--workers",
+        "1",
+    ]
+    assert main(train) == 0
     capsys.readouterr()
     captures = str(next((place / "coco").rglob("*.json")))
     assert main(["bench", "run/weights.safetensors", "--captures", captures, "--json"]) == 0
