@@ -54,7 +54,7 @@ def test_units_follow_from_names():
 
 def test_a_table_includes_its_subtables():
     assert [table.path for table in find_entries("train")] == [
-        "train", "train.fine_tuning", "train.adapt",
+        "train", "train.backbone", "train.fine_tuning", "train.adapt",
     ]  # fmt: skip
 
 
