@@ -185,12 +185,12 @@ def test_parts_stay_parts_in_an_export(rendered, tmp_path, capsys):
 
 @pytest.mark.parametrize(("split", "learned"), [([], ["train"]), (["--split", "train,val"], ["train", "val"]), (["--split", "test"], ["test"])])  # fmt: skip
 def test_train_learns_the_part_train_unless_others_are_named(tmp_path, monkeypatch, split, learned):
-    def note(parts, *_, **__):
-        found.extend(s.rgb.stem for data, _ in parts for s in data.samples)
+    def note(datasets, *_, **__):
+        found.extend(s.rgb.stem for data, _ in datasets for s in data.samples)
         raise UsageError("stopped")
 
     found = []
-    monkeypatch.setattr("sim2cam.models.training.training.train_detector", note)
+    monkeypatch.setattr("sim2cam.models.training.setup.make_training_setup", note)
     data = three_parts(tmp_path / "yolo")
     train = ["train", "dice", "--data", str(data), "--out", str(tmp_path / "run"), "--workers", "1"]
     with warnings.catch_warnings(record=True) as caught:
