@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from result_tables import (
-    backbones,
     cameras,
     curves,
     dice,
@@ -72,7 +71,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "lmo-truth": ("lmo_truth.json", lmo.tabulate_lmo_truth),
     "camera-databases": ("camera_databases.json", cameras.tabulate_database_noise),
     "camera-databases-isp": ("camera_databases.json", cameras.tabulate_database_gaps),
-    "backbones": ("backbones.json", backbones.tabulate_backbones),
     "render": ("render.json", speed.tabulate_renderers),
     "render-targets": ("render.json", speed.tabulate_render_targets),
     "render-limits": ("render.json", speed.tabulate_renderer_limits),

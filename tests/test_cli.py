@@ -193,7 +193,7 @@ USAGE = [
     ),
     (
         ["render", "dice", "--out", "x", "--count", "1", "--set", "layout/surface=floor"],
-        "'layout/surface' cannot be 'floor'. Allowed: bin, mat, shelf, table, tray",
+        "'layout/surface' cannot be 'floor'. Allowed: bin, field, mat, shelf, table, tray",
     ),
     (
         ["render", "dice", "--out", "x", "--count", "1", "--set", "light/warmth"],

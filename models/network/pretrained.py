@@ -211,7 +211,7 @@ def load_pretrained(model: nn.Module, pretrained: PretrainedWeights) -> frozense
     n_matched = _count_elements({name: matching[name] for name in backbone if name in matching})
     is_lite = isinstance(lite_backbone, EfficientNetLiteBackbone)
     min_share = 1.0 if is_lite else _MIN_MATCHED_SHARE
-    if n_matched < min_share * _count_elements(backbone):
+    if not n_matched or n_matched < min_share * _count_elements(backbone):
         raise CheckpointError(
             Path(pretrained.name),
             "too few layers of the architecture's backbone match these weights. Use weights of the same model "

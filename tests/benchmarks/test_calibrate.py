@@ -47,7 +47,7 @@ def test_cameras_that_were_measured_are_kept_and_time_ends_it(tmp_path, monkeypa
     assert asked[3:] == [(FIRST + 3, 4), (FIRST + 4, 4)]
     found = json.loads((tmp_path / "calibrate.json").read_text())
     assert sorted(found["cameras"]) == [str(FIRST + n) for n in range(5)]
-    assert found["summary"]["sensor.blur_px"]["told"] == 5
+    assert found["summary"]["sensor.blur_px"]["estimates"] == 5
     assert "in interval 1.00" in capsys.readouterr().out
     main(Arguments(cameras=1, photos=8, out=tmp_path))
     assert asked[-1] == (FIRST, 8)  # other cameras took fewer photos

@@ -153,7 +153,7 @@ NOISE = {
     "stage": "noise", "sliced_wasserstein": SCORE, "aspects": {"detail": SCORE},
     "isp_gaps": {"noise": SCORE},
 }  # fmt: skip
-COVERED = {"told": 2, "median_error": 0.01234, "median_width": 0.1, "covered": SCORE}
+COVERED = {"estimates": 2, "median_error": 0.01234, "median_width": 0.1, "covered": SCORE}
 CUT = {
     "name": "CUT, 6 blocks", "patch_px": 128, "batch": 1, "step_cpu_s": SECONDS,
     "images_per_cpu_s": 0.81, "translate_cpu_s": {"256": SECONDS, "512": SECONDS}, "peak_mb": 1234.5,

@@ -175,7 +175,7 @@ WRONG = [
     (Intervention({}, {"light": 1}), "unknown factor '' of light. Allowed: "),
     (
         Intervention({}, {"layout/surface": "floor"}),
-        "'layout/surface' cannot be 'floor'. Allowed: bin, mat, ",
+        "'layout/surface' cannot be 'floor'. Allowed: bin, field, mat, ",
     ),
     (
         Intervention({}, {"die/2/edge_m": 1.0}),

@@ -137,7 +137,7 @@ BAD = [
     ("base = 'dice'\n[domain.layout]\nregion_m = { kind = 'given', factor = 'light/lamp_count', cases = { '1.5' = 0.1 }, otherwise = 0.3 }", "'domain.layout.region_m': given: 'light/lamp_count' is never '1.5'. "),
     ("base = 'dice'\n[domain.layout]\nregion_m = { kind = 'given', factor = 'light/lamp_count', cases = { one = 0.1 }, otherwise = 0.3 }", "'domain.layout.region_m': given: 'light/lamp_count' is never 'one'. "),
     ("base = 'dice'\n[domain.table.family]\nkind='choice'\noptions=['wood', 'marbel']", "'domain.table.family' cannot be 'marbel'. Did you mean 'marble'? Allowed: brushed, checker, "),
-    ("base = 'dice'\n[domain.layout.surface]\nkind='constant'\nvalue='floor'", "'domain.layout.surface' cannot be 'floor'. Allowed: bin, mat, shelf, table, tray."),
+    ("base = 'dice'\n[domain.layout.surface]\nkind='constant'\nvalue='floor'", "'domain.layout.surface' cannot be 'floor'. Allowed: bin, field, mat, shelf, table, tray."),
     ("base = 'dice'\n[domain.view.fov_rad]\nkind='constant'\nvalue=0.0", "'domain.view.fov_rad' cannot be 0.0. Allowed: numbers from 0.05 to 3."),
     ("base = 'dice'\n[domain.die.mirrored]\nkind='constant'\nvalue='yes'", "'domain.die.mirrored' cannot be 'yes'. Allowed: true, false."),
     ("base = 'dice'\n[render]\nviews = 3", "'render': views must divide 16, not 3"),
