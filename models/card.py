@@ -11,6 +11,7 @@ from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.data.parsing import find_category_problem
 from sim2cam.errors import CheckpointError, UsageError, suggest_name
 from sim2cam.learn.weight_file import parse_card
+from sim2cam.models.network.architectures import ARCHITECTURES
 from sim2cam.models.network.detector import MEAN_RGB, STD_RGB, STRIDE_PX
 from sim2cam.models.network.roi_crops import RoiView, select_roi_views
 from sim2cam.models.network.torchvision_models import list_torchvision_architectures
@@ -18,7 +19,6 @@ from sim2cam.models.reliability.confidence import ScoreCalibration
 from sim2cam.models.reliability.domain_shift import TrainingDomain
 from sim2cam.models.reliability.ood import OodStatistics
 from sim2cam.models.training.config import (
-    ARCHITECTURES,
     MIN_CROP_PX,
     OMITTED_WHEN_UNSET,
     TrainConfig,

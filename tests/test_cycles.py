@@ -9,7 +9,7 @@ KNOWN = {
     # settings of a training check themselves against torchvision's models, when they are made
     frozenset(
         f"sim2cam.models.{name}"
-        for name in ("network.detector", "network.pretrained", "network.torchvision_models", "training.config")
+        for name in ("network.torchvision_models", "training.config")
     ),
 }  # fmt: skip
 """Circles that are not opened yet."""

@@ -35,6 +35,7 @@ from sim2cam.models.inference.input_scales import (
 )
 from sim2cam.models.inference.tiles import compute_maps
 from sim2cam.models.inference.torchvision_detector import TorchvisionDetector
+from sim2cam.models.network.architectures import ARCHITECTURES
 from sim2cam.models.network.batch_norm_fusion import fuse_batch_norm
 from sim2cam.models.network.decoding import DecodedDetections, decode_maps
 from sim2cam.models.network.detector import DetectionMaps, DetectorNetwork
@@ -50,7 +51,6 @@ from sim2cam.models.reliability.ood import (
     compute_uncertainty,
     split_feature_distribution,
 )
-from sim2cam.models.training.config import ARCHITECTURES
 from sim2cam.models.training.images import PIXEL_CENTRE_OFFSET
 
 Floats = NDArray[np.float64]

@@ -9,6 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sim2cam.models.network.architectures import (
+    ARCHITECTURES,
+    DilatedArchitecture,
+    EfficientNetLiteArchitecture,
+)
 from sim2cam.models.network.backbones import DilatedBackbone, Neck, ResNetBackbone, build_conv_block
 from sim2cam.models.network.efficientnet_lite import EfficientNetLiteBackbone
 from sim2cam.models.network.roi_classifier import (
@@ -16,11 +21,6 @@ from sim2cam.models.network.roi_classifier import (
     RoiNetwork,
     RoiOutputs,
     SurfaceMaps,
-)
-from sim2cam.models.training.config import (
-    ARCHITECTURES,
-    DilatedArchitecture,
-    EfficientNetLiteArchitecture,
 )
 
 STRIDE_PX = 4

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from sim2cam.models.training.config import EfficientNetLiteArchitecture
+from sim2cam.models.network.architectures import EfficientNetLiteArchitecture
 
 BATCH_NORM_EPS = 1e-3  # of the published training
 STEM_CHANNELS = 32

@@ -17,13 +17,13 @@ from sim2cam.data.cache import unpack_cached
 from sim2cam.errors import BackendError, CheckpointError, UsageError
 from sim2cam.learn.weight_file import WEIGHTS_SUFFIX
 from sim2cam.models.compat import get_weight
-from sim2cam.models.network.detector import DetectorNetwork
-from sim2cam.models.network.efficientnet_lite import EfficientNetLiteBackbone
-from sim2cam.models.training.config import (
+from sim2cam.models.network.architectures import (
     ARCHITECTURES,
     AUTO_PRETRAINED,
     EfficientNetLiteArchitecture,
 )
+from sim2cam.models.network.detector import DetectorNetwork
+from sim2cam.models.network.efficientnet_lite import EfficientNetLiteBackbone
 
 _TIMM_PREFIX = "timm:"
 _CACHE_VERSION, _CACHED_FILE = "pretrained-1", f"backbone{WEIGHTS_SUFFIX}"

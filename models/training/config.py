@@ -6,77 +6,14 @@ Plain values without torch, so that recipes load fast.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, get_args
 
 from sim2cam.errors import UsageError, suggest_name
 from sim2cam.learn.settings import check_settings
+from sim2cam.models.network.architectures import ARCHITECTURES, AUTO_PRETRAINED
 from sim2cam.scene.parameters import Between
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """Size of a residual detector network.
-
-    Attributes:
-        blocks: residual blocks at strides 4, 8 and 16.
-        neck_channels: channels of the fused feature maps.
-        head_channels: channels of the last layer before the outputs.
-    """
-
-    blocks: tuple[int, int, int]
-    neck_channels: int
-    head_channels: int
-
-
-@dataclass(frozen=True)
-class DilatedArchitecture:
-    """Size of a dilated detector network: plain convolutions down to stride 8, without upsampling.
-
-    Attributes:
-        channels: channels at strides 2, 4 and 8.
-        dilations: dilations of the convolutions at stride 8.
-        head_channels: channels of the last layer before the outputs.
-    """
-
-    channels: tuple[int, int, int]
-    dilations: tuple[int, ...]
-    head_channels: int
-
-
-@dataclass(frozen=True)
-class EfficientNetLiteArchitecture:
-    """Size of a detector network with an EfficientNet-Lite backbone.
-
-    Attributes:
-        width: factor on the channels of the backbone.
-        depth: factor on the number of its blocks.
-        neck_channels: channels of the fused feature maps.
-        head_channels: channels of the last layer before the outputs.
-    """
-
-    width: float
-    depth: float
-    neck_channels: int
-    head_channels: int
-
-
-ARCHITECTURES: Mapping[str, Architecture | DilatedArchitecture | EfficientNetLiteArchitecture] = {
-    "nano": Architecture(blocks=(1, 1, 1), neck_channels=64, head_channels=64),
-    "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
-    "base": Architecture(blocks=(3, 4, 6), neck_channels=128, head_channels=128),
-    "lite0": EfficientNetLiteArchitecture(1.0, 1.0, neck_channels=64, head_channels=64),
-    "lite1": EfficientNetLiteArchitecture(1.0, 1.1, neck_channels=80, head_channels=80),
-    "lite2": EfficientNetLiteArchitecture(1.1, 1.2, neck_channels=96, head_channels=96),
-    "scout": DilatedArchitecture(channels=(24, 48, 88), dilations=(1, 2, 4, 1), head_channels=64),
-}
-"""Networks of this project by name. ``scout`` differs in design and serves as a verifier detector.
-
-Pretrained weights of the backbones of ``lite0`` to ``lite2`` come with Python packages.
-
-The blocks of ``small`` and ``base`` are those of ResNet-18 and ResNet-34 (He et al. 2016) without the last stage.
-"""
 
 
 @dataclass(frozen=True)
@@ -177,9 +114,6 @@ OMITTED_WHEN_UNSET = (
     "training_domain",
 )  # fmt: skip
 """Settings that are left out of cards, checkpoints and results if not used; older files lack them."""
-
-AUTO_PRETRAINED = "auto"
-"""Value of ``TrainConfig.pretrained`` for weights that need no download, or random ones if there are none."""
 
 MIN_CROP_PX = 32
 """Smallest side of a crop; all sides are multiples of it."""

@@ -40,6 +40,7 @@ from sim2cam.models.losses.domain_adaptation import (
     adaptation_losses,
     compute_strength,
 )
+from sim2cam.models.network.architectures import ARCHITECTURES
 from sim2cam.models.network.detector import DetectionMaps, DetectorNetwork
 from sim2cam.models.network.pretrained import load_pretrained
 from sim2cam.models.network.torchvision_network import (
@@ -54,7 +55,7 @@ from sim2cam.models.training.batches import (
     build_batch_maker,
     build_view_maker,
 )
-from sim2cam.models.training.config import ARCHITECTURES, TrainConfig
+from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.fine_tuning import copy_weights, freeze_except_residual
 from sim2cam.models.training.pretrained_layers import LrScale, PretrainedLayers
 from sim2cam.models.training.setup import TrainingSetup

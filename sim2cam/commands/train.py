@@ -219,8 +219,8 @@ class Train:
 
     def _make_config(self, recipe: Recipe, console: Console) -> TrainConfig:
         """Return the settings of the recipe with those of the options, and print the pretrained weights."""
+        from sim2cam.models.network.architectures import AUTO_PRETRAINED
         from sim2cam.models.network.torchvision_models import check_operators
-        from sim2cam.models.training.config import AUTO_PRETRAINED
 
         changes = drop_unset(
             steps=self.steps,
@@ -415,8 +415,8 @@ class Train:
 
 def _describe_pretrained(architecture: str) -> str:
     """Return which pretrained weights a training starts from, or how to get some."""
+    from sim2cam.models.network.architectures import AUTO_PRETRAINED
     from sim2cam.models.network.pretrained import resolve_pretrained, suggest_pretrained
-    from sim2cam.models.training.config import AUTO_PRETRAINED
 
     name, remedy = (
         resolve_pretrained(AUTO_PRETRAINED, architecture),

@@ -24,6 +24,10 @@ class Finding:
     severity: Severity
     action: str | None = None
 
+    def __str__(self) -> str:
+        """Return the sentence with its command."""
+        return self.text if self.action is None else f"{self.text} Run: {self.action}"
+
 
 @dataclass(frozen=True)
 class FindingGroup:

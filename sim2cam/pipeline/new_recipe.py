@@ -67,6 +67,7 @@ steps = 3000
 
 
 KIND_BASES = {
+    "ball": "robocup",
     "block": "cubes",
     "board": "chessboard",
     "bolt": "fasteners",
@@ -75,6 +76,7 @@ KIND_BASES = {
     "die": "dice",
     "domino": "dominoes",
     "nut": "fasteners",
+    "robot": "robocup",
     "tin": "groceries",
     "twisty": "twisty",
 }
@@ -89,7 +91,6 @@ name = {name}
 
 [render]
 {size}
-views = 4  # images per scene; --count of `sim2cam render` counts images
 
 [domain.layout]
 {kind}_count = {{ kind = "integers", low = 1, high = 8 }}

@@ -73,7 +73,7 @@ def test_a_camera_that_fails_is_named_and_stops_no_other(tmp_path, monkeypatch, 
 def test_what_is_told_is_summed_up_with_an_interval():
     wrong = {"sensor.blur_px": {"truth": 0.7, "value": 1.2, "ci95": [1.0, 1.4]}}
     (found,) = summarize({"0": TOLD, "1": TOLD, "2": TOLD, "3": wrong, "4": {}}).values()
-    assert (found["told"], found["covered"]["value"]) == (4, 0.75)
+    assert (found["estimates"], found["covered"]["value"]) == (4, 0.75)
     assert found["covered"]["ci95"] == pytest.approx([0.301, 0.954], abs=1e-3)  # Wilson 1927
     assert found["median_error"] == pytest.approx(0.1)
 

@@ -10,6 +10,7 @@ import torch
 
 from sim2cam import images
 from sim2cam.cli import main
+from sim2cam.commands.train import Train
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.set_operations import hold_out
 from sim2cam.files import write_bytes
@@ -17,6 +18,7 @@ from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.models.reliability import measurement
+from sim2cam.models.reliability.domain_shift import DomainShift
 from sim2cam.models.reliability.object_sizes import compute_box_size_range
 from sim2cam.models.training import training, tuning
 from sim2cam.models.training.config import TrainConfig
@@ -138,6 +140,7 @@ def test_training_uses_requested_device(sim, retaken, tmp_path, monkeypatch):
     }
     for module, name in steps.items():
         monkeypatch.setattr(module, name, lambda *_, device, **__: devices.append(device))
+    monkeypatch.setattr(Train, "_compare_objects", lambda *_: DomainShift())
     flags = ["--validation", str(retaken), "--out", str(tmp_path / "run"), "--device", "cuda:1"]
     assert main(["train", "dice", "--data", str(sim.root), *flags]) == 0
     assert devices == ["cuda:1"] * 3

@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
+from sim2cam.models.network.architectures import ARCHITECTURES
 from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectorNetwork, decode_points
 from sim2cam.models.network.roi_classifier import SURFACE_BINS
-from sim2cam.models.training.config import ARCHITECTURES
 
 HEADS = ("box_head", "class_head")
 

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from sim2cam.errors import BackendError, CheckpointError, UsageError
 from sim2cam.models.network import pretrained as module
+from sim2cam.models.network.architectures import ARCHITECTURES
 from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.models.network.efficientnet_lite import EfficientNetLiteBackbone, InvertedResidual
 from sim2cam.models.network.pretrained import (
@@ -21,7 +22,6 @@ from sim2cam.models.network.pretrained import (
     resolve_pretrained,
     suggest_pretrained,
 )
-from sim2cam.models.training.config import ARCHITECTURES
 
 LITE0 = "efficientnet-lite0"
 

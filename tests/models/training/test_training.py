@@ -21,10 +21,10 @@ from sim2cam.models.inference.detector import (
     detect_objects,
     load_detector,
 )
+from sim2cam.models.network.architectures import ARCHITECTURES
 from sim2cam.models.network.torchvision_models import list_torchvision_architectures
 from sim2cam.models.training import task
 from sim2cam.models.training.config import (
-    ARCHITECTURES,
     OMITTED_WHEN_UNSET,
     AdaptationConfig,
     FineTuning,
