@@ -12,13 +12,14 @@ from sim2cam.commands.results import PageResult, format_command
 from sim2cam.commands.scenes import ScenesRunResult
 from sim2cam.commands.train import TrainResult
 from sim2cam.commands.tune import TuneResult
+from sim2cam.models.reliability.domain_shift import DomainShift
 from tests.support.command_lines import parse_command_line
 
 RESULTS = [
     RenderResult(Path("my data"), {"images": 4}, "mine.toml"),
     RenderResult(Path("sim"), {"scenes": 4}, "mine.toml"),
     RenderPreview(Path("p.png"), 16, "mine.toml"),
-    TrainResult(Path("run/weights.safetensors")),
+    TrainResult(Path("run/weights.safetensors"), DomainShift()),
     TuneResult(Path("run/weights.safetensors"), 1.0, 0.1, calibrated=True, images=20),
     AblateResult({}, Path("p.html"), Path(__file__)),
     ScenesRunResult(Path("scenes"), ("changed",), {"a": ["box"]}, {}, None, True),

@@ -229,7 +229,9 @@ def test_other_object_sizes_are_reported(weights, coco, tmp_path, cli):
     said = cli("bench", other, *flags).out
     assert "objects are smaller than in training" in said
     assert "Run: sim2cam tune WEIGHTS IMAGES --out tuned" in said
-    assert "than in training" not in cli("bench", weights, *flags).out
+    (tmp_path / "wide").mkdir()
+    wide = with_card(weights, tmp_path / "wide", box_size_range_px=[1.0, 600.0])
+    assert "objects are" not in cli("bench", wide, *flags).out
     flags = ["--limit", "1", "--workers", "1", "--min-score", "0"]
     assert "than in training" in cli("predict", other, coco, *flags).err
 

@@ -12,8 +12,9 @@ from sim2cam import images
 from sim2cam.cli import main
 from sim2cam.data.real_images import read_real_images
 from sim2cam.models.inference.detector import load_detector, save_detector
-from sim2cam.models.reliability import measurement
+from sim2cam.models.reliability import measurement, scale_selection
 from sim2cam.models.reliability.confidence import ScoreCalibration
+from sim2cam.models.shipped_weights import locate_shipped_weights
 from sim2cam.models.training import tuning
 
 
@@ -159,13 +160,15 @@ def _labelled_by_itself(tables, folder):
     (folder / "train.json").write_text(json.dumps(tables))
 
 
-def test_unlabelled_images_select_the_input_scale_only(weights, coco, tmp_path, capsys):
+def test_unlabelled_images_select_the_input_scale_only(coco, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(scale_selection, "MIN_OBJECTS", 5.0)  # of 24 small images
     photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
     out = tmp_path / "out"
-    assert tune(weights, photos, out, "--json") == 0
+    assert tune("dice", photos, out, "--json") == 0
     said = capsys.readouterr()
     assert "the images have no labels: the input scale is selected by the agreement" in said.err
-    before, after = load_detector(weights).card, load_detector(out / "weights.safetensors").card
+    shipped = locate_shipped_weights("dice")
+    before, after = load_detector(shipped).card, load_detector(out / "weights.safetensors").card
     told = json.loads(said.out)
     assert told["input_scale"] == after.input_scale >= 2.8  # dice of 8 px
     assert len(told["trials"]) > 2
