@@ -202,15 +202,14 @@ def load_pretrained(model: nn.Module, pretrained: PretrainedWeights) -> frozense
     candidates = [
         _select_matching(pretrained.tensors, model_state, prefix_map) for prefix_map in _PREFIX_MAPS
     ]
-    lite_backbone = model.backbone if isinstance(model, DetectorNetwork) else None
-    if isinstance(lite_backbone, EfficientNetLiteBackbone):
-        candidates.append(_match_in_order(pretrained.tensors, lite_backbone.state_dict()))
+    min_share = _MIN_MATCHED_SHARE
+    if isinstance(model, DetectorNetwork) and isinstance(model.backbone, EfficientNetLiteBackbone):
+        candidates.append(_match_in_order(pretrained.tensors, model.backbone.state_dict()))
+        min_share = 1.0
     matching = max(candidates, key=_count_elements)
     prefix = "backbone.stages." if isinstance(model, DetectorNetwork) else "backbone."
     backbone = {name: value for name, value in model_state.items() if name.startswith(prefix)}
     n_matched = _count_elements({name: matching[name] for name in backbone if name in matching})
-    is_lite = isinstance(lite_backbone, EfficientNetLiteBackbone)
-    min_share = 1.0 if is_lite else _MIN_MATCHED_SHARE
     if not n_matched or n_matched < min_share * _count_elements(backbone):
         raise CheckpointError(
             Path(pretrained.name),

@@ -338,7 +338,7 @@ def build_batch_maker(
         _make_crop_config(config),
         dataset_shares=lambda step: compute_dataset_shares(step, datasets, config),
         batch=config.batch,
-        photometric=_build_photometric(config),
+        photometric=build_photometric(config),
         seed=config.seed,
         tasks=tasks,
         n_roi_crops=count_roi_crops(
@@ -354,13 +354,14 @@ def build_view_maker(target_images: Dataset, config: TrainConfig) -> TargetViewM
         target_images,
         _make_crop_config(config),
         batch=config.batch,
-        photometric=_build_photometric(config),
+        photometric=build_photometric(config),
         seed=config.seed,
         cache_bytes=config.cache_bytes,
     )
 
 
-def _build_photometric(config: TrainConfig) -> PhotometricAugmentation | None:
+def build_photometric(config: TrainConfig) -> PhotometricAugmentation | None:
+    """Return the photometric augmentation of a training; None without."""
     return PhotometricAugmentation(strong=config.strong_colour) if config.photometric else None
 
 

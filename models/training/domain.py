@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.models.augment.photometric import PhotometricAugmentation
 from sim2cam.models.reliability.domain_shift import (
     QUANTILES,
     Quantiles,
@@ -18,6 +17,7 @@ from sim2cam.models.reliability.domain_shift import (
     select_evenly,
 )
 from sim2cam.models.reliability.object_sizes import compute_side_quantiles, select_learned
+from sim2cam.models.training.batches import build_photometric
 from sim2cam.models.training.config import TrainConfig, compute_trained_input_scale
 from sim2cam.models.training.datasets import WeightedDatasets
 
@@ -57,7 +57,7 @@ def _iterate_training_parts(
 ) -> Iterator[NDArray[np.uint8]]:
     """Yield parts of training images, augmented like training crops."""
     input_scale = compute_trained_input_scale(config.scale_range)
-    augment = PhotometricAugmentation() if config.photometric else None
+    augment = build_photometric(config)
     total = sum(weight for _, weight in datasets)
     number = 0
     for dataset, weight in datasets:

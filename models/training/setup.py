@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from sim2cam.models.network.pretrained import (
     read_pretrained,
     resolve_pretrained,
 )
+from sim2cam.models.reliability.domain_shift import TrainingDomain
 from sim2cam.models.reliability.object_sizes import compute_box_size_range
 from sim2cam.models.training.config import (
     BackboneTuning,
@@ -40,6 +42,7 @@ from sim2cam.models.training.datasets import (
     make_dataset_records,
     sketch_digests,
 )
+from sim2cam.models.training.domain import measure_training_domain
 from sim2cam.models.training.fine_tuning import InitialWeights, load_initial_weights
 from sim2cam.models.training.images import Tasks
 
@@ -161,7 +164,7 @@ class TrainingSetup:
             initial_weights=None if self.initial_weights is None else self.initial_weights.record,
             target_images=self.target_images_record,
             background_images=self.background_images_record,
-            image_digests=self._compute_image_digests(),
+            image_digests=self._image_digests,
             box_size_range_px=self._compute_box_size_range(),
             mean_rgb=mean_rgb,
             std_rgb=std_rgb,
@@ -184,8 +187,14 @@ class TrainingSetup:
         ranges = [sizes for sizes in (own_range, initial_range) if sizes is not None]
         return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
-    def _compute_image_digests(self) -> tuple[str, ...]:
-        """Return a sketch of the training images' digests, including those of the initial weights."""
+    @functools.cached_property
+    def training_domain(self) -> TrainingDomain:
+        """Distributions of the training data, measured at the first access."""
+        return measure_training_domain(self.datasets, self.config)
+
+    @functools.cached_property
+    def _image_digests(self) -> tuple[str, ...]:
+        """Sketch of the training images' digests, including those of the initial weights."""
         own_digests = sketch_digests(
             sample for dataset, _ in self.datasets for sample in dataset.samples
         )

@@ -13,7 +13,6 @@ from sim2cam.models.network.torchvision_models import check_operators
 from sim2cam.models.training.batches import build_batch_maker
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import WeightedDatasets
-from sim2cam.models.training.domain import measure_training_domain
 from sim2cam.models.training.setup import (
     NO_AUXILIARY_DATA,
     AuxiliaryData,
@@ -85,8 +84,7 @@ def train_from_setup(
 ) -> AnyDetector:
     """Train a detector with checked inputs; see ``train_detector``."""
     task_type = TorchvisionTask if setup.config.is_torchvision else NativeTask
-    domain = measure_training_domain(setup.datasets, setup.config)
-    card = replace(setup.make_card(), training_domain=domain)
+    card = replace(setup.make_card(), training_domain=setup.training_domain)
     local_device = train(
         functools.partial(task_type, setup, card),
         setup.identity(),

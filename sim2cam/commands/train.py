@@ -263,7 +263,7 @@ class Train:
             budget_s = 60 * self.minutes - (time.monotonic() - start_s)
             config = set_steps(config, count_steps(budget_s, step_time.step_s))
         console.info(step_time.describe(config.steps, is_budget=self.minutes is not None))
-        return replace(setup, config=config)
+        return setup if config is setup.config else replace(setup, config=config)
 
     def _compare_objects(
         self,
@@ -437,14 +437,12 @@ def _compare_images(
         compare_with_training,
         measure_image_parts,
     )
-    from sim2cam.models.training.domain import measure_training_domain
 
     if target_images is None or not is_main_process():
         return DomainShift()
     paths = [sample.rgb for sample in target_images.samples]
     parts = measure_image_parts(paths, setup.make_card().input_scale, setup.config.crop_px)
-    domain = measure_training_domain(setup.datasets, setup.config)
-    shift = compare_with_training(parts, domain, None)
+    shift = compare_with_training(parts, setup.training_domain, None)
     for finding in shift.findings:
         console.info(str(finding))
     return shift

@@ -16,20 +16,13 @@ from sim2cam.experiments import best_transfer
 from sim2cam.experiments.variants import find_fixed_recipe, list_variants, select_variants
 from sim2cam.pipeline.recipe import load_recipe
 from tests.support.evaluation import link_images
+from tests.support.small_recipes import TWO_DICE_TOML
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
-RECIPE = """
-base = "dice"
+RECIPE = f"""
 name = "tiny"
-[domain.layout]
-die_count = 2
-distractor_count = 0
-[render]
-width = 96
-height = 80
-views = 2
-channels = []
+{TWO_DICE_TOML}channels = []
 [train]
 steps = 2
 batch = 2

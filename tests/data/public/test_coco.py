@@ -2,7 +2,6 @@
 
 import io
 import json
-import zipfile
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from sim2cam.data.public.download import Source
 from sim2cam.data.public.fetch import fetch
 from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError
+from tests.support.archives import pack
 
 TABLES = {
     "licenses": [
@@ -31,14 +31,6 @@ TABLES = {
     "categories": [{"id": 44, "name": "bottle"}, {"id": 47, "name": "cup"}],
     "annotations": [{"image_id": 7, "category_id": c} for c in (47, 44, 47)],
 }
-
-
-def pack(files):
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return data.getvalue()
 
 
 @pytest.fixture

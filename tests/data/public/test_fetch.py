@@ -3,7 +3,6 @@ import io
 import json
 import os
 import re
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from sim2cam.data.public.tf_records import compute_masked_crc, read_examples
 from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.pipeline.asset_folder import resolve_assets_folder
+from tests.support.archives import pack
 from tests.support.errors import error_text
 
 DICE = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "dice"
@@ -27,19 +27,11 @@ OTHER = "is not in the archive, which is of another commit."
 TARGETS = "lmo/test_targets_bop19.json"
 
 
-def packed(files):
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return data.getvalue()
-
-
 @pytest.fixture
 def lmo(server):
     """What stands for LM-O: two archives, the second of which unpacks into the first's folder."""
-    server.files["/lmo_base.zip"] = packed({TARGETS: "[]", "lmo/camera.json": "{}"})
-    server.files["/lmo_models.zip"] = packed({"models/obj_000001.ply": "ply"})
+    server.files["/lmo_base.zip"] = pack({TARGETS: "[]", "lmo/camera.json": "{}"})
+    server.files["/lmo_models.zip"] = pack({"models/obj_000001.ply": "ply"})
     sources = [Source(f"{server.url}/lmo_{part}.zip", 10_000) for part in ("base", "models")]
     pairs = tuple(zip(sources, ("", "lmo"), strict=True))
     return PublicDataset(
@@ -74,7 +66,7 @@ def test_what_is_there_is_not_fetched_again(lmo, server, tmp_path):
 
 def test_a_file_that_changed_since_is_refused_and_what_is_there_stays(lmo, server, tmp_path):
     known = fetch(lmo, tmp_path).digests
-    server.files["/lmo_models.zip"] = packed({"models/obj_000001.ply": "other"})
+    server.files["/lmo_models.zip"] = pack({"models/obj_000001.ply": "other"})
     url = f"{server.url}/lmo_models.zip"
     with pytest.raises(InputError) as caught:
         fetch(lmo, tmp_path, overwrite=True)
@@ -113,7 +105,7 @@ def test_a_broken_archive_is_fetched_again_the_next_time(lmo, server, tmp_path):
 
 def test_archives_of_something_else_are_refused_and_fetched_again(lmo, server, tmp_path):
     right = server.files["/lmo_base.zip"]
-    server.files["/lmo_base.zip"] = packed({"lmo/camera.json": "{}"})
+    server.files["/lmo_base.zip"] = pack({"lmo/camera.json": "{}"})
     with pytest.raises(InputError) as caught:
         fetch(lmo, tmp_path)
     problem = "the archives have no test_targets_bop19.json, so they have changed."
@@ -147,7 +139,7 @@ def test_files_that_are_known_are_held_to_and_of_others_nothing_is_kept(lmo, ser
     }
     for content, problem in table.values():
         (root / "lmo.fetched.json").unlink()
-        server.files["/lmo_models.zip"] = packed(content)
+        server.files["/lmo_models.zip"] = pack(content)
         assert error_text(fetch, known, root, overwrite=True) == f"models/obj_000001.ply: {problem}"
         assert names(root) == ["lmo"]  # as it was
         assert (root / "lmo/models/obj_000001.ply").read_text() == "ply"
@@ -221,7 +213,7 @@ def test_sets_of_bop_unpack_into_one_folder_and_own_up_to_unknown_licences(serve
         for (source, into), content in zip(of.archives, files, strict=True):
             path = f"/{source.url.rsplit('/', 1)[-1]}"
             assert source.url.startswith(f"https://huggingface.co/datasets/bop-benchmark/{name}/")
-            server.files[path] = packed(content)
+            server.files[path] = pack(content)
             archives.append((Source(f"{server.url}{path}", 10_000), into))
         folder = fetch(replace(of, archives=tuple(archives)), tmp_path).folder
         assert names(folder) == ["models", part, "test_targets_bop19.json"]
@@ -331,7 +323,7 @@ def repository(parts):
         for name, (_, labels) in photos.items():
             place = f"dice_detection-aa69c12b/data/Annotations/{name[:-4]}.txt"
             files[place] = labels
-    return packed(files)
+    return pack(files)
 
 
 def served(server, data):
@@ -356,7 +348,7 @@ def test_another_number_of_photos_is_refused(server, tmp_path):
     ],
 )
 def test_an_archive_that_lacks_something_is_refused_and_not_kept(server, tmp_path, files, problem):
-    assert error_text(lambda: fetch(served(server, packed(files)), tmp_path)).endswith(problem)
+    assert error_text(lambda: fetch(served(server, pack(files)), tmp_path)).endswith(problem)
     assert not list(tmp_path.rglob("*.zip"))  # or it would be found again
 
 

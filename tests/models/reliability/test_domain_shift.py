@@ -96,6 +96,8 @@ def test_a_training_is_measured_by_its_parts_and_their_weights(make_dataset, tmp
     assert measure_training_domain(((empty, 1.0),), CONFIG).sharpness is None  # no contrast
     varied = measure_training_domain(((dataset, 1.0),), replace(CONFIG, photometric=True)).luminance
     assert varied[-1] - varied[0] > 2 * (domain.luminance[-1] - domain.luminance[0])
+    strong = replace(CONFIG, photometric=True, strong_colour=True)
+    assert measure_training_domain(((dataset, 1.0),), strong).luminance != varied
     assert 18 < domain.box_side_px[0] < domain.box_side_px[-1] < 38
 
 
@@ -127,3 +129,13 @@ def test_cards_keep_the_domain_and_do_without(make_dataset, tmp_path):
 def test_a_few_items_are_chosen_evenly():
     assert select_evenly(range(10), 4) == (0, 3, 6, 9)
     assert select_evenly([1, 2], 4) == (1, 2)
+
+
+def test_a_setup_reads_the_training_images_for_its_cards_once(make_dataset, monkeypatch):
+    setup = make_training_setup(((make_dataset(n=4), 1.0),), CONFIG, NO_AUXILIARY_DATA)
+    digests = setup.make_card().image_digests
+    domain = setup.training_domain
+    monkeypatch.setattr("sim2cam.images.compute_digest", None)
+    monkeypatch.setattr("sim2cam.models.training.setup.measure_training_domain", None)
+    assert setup.make_card().image_digests == digests
+    assert setup.training_domain is domain
