@@ -104,7 +104,7 @@ class Arguments:
     cpu_s: float = 600.0
     """CPU time of each training in seconds."""
     minutes: float = 1e9
-    """Start no training after this many minutes; 0 scores what is there."""
+    """Start no training after this many minutes; 0 only scores existing runs."""
     workers: int = 2
     """Worker processes of rendering; trainings use one thread."""
 

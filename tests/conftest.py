@@ -30,7 +30,7 @@ def _own_cache(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_wait_for_the_disk():
-    """Files need not survive a power failure; ``test_files.py`` checks what is flushed by the calls."""
+    """Skip flushing to disk, which is slow; ``test_files.py`` checks the calls."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(os, "fsync", lambda _handle: None)
         yield

@@ -290,7 +290,7 @@ class ObjectFitResult(Result):
         lines += [
             f"{r.factor}: {_format_range(r.before)} -> {_format_range(r.after)}"
             if r.before != r.after
-            else f"{r.factor}: {_format_range(r.before)} covers what is found"
+            else f"{r.factor}: {_format_range(r.before)} covers the detected objects"
             for r in fit.ranges
         ]
         return "\n".join([*lines, f"recipe: {self.recipe}"])

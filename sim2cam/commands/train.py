@@ -111,7 +111,7 @@ class Train:
     initial_weights: Annotated[Path | None, Option("WEIGHTS", name="from")] = None
     """Initial weights (file or shipped name), fine-tuned as set in [train.fine_tuning]: for few labelled images or pseudo-labels."""
     captures: Rare[Path | None] = None
-    """Unlabelled real images: compared with the training data, and used as [train.adapt] and target_backgrounds say."""
+    """Unlabelled real images: compared with the training data; also used for feature adaptation ([train.adapt]) and as backgrounds (target_backgrounds)."""
     backgrounds: Rare[Annotated[tuple[Path, ...], Option("IMAGES")]] = (AUTO,)
     """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used behind and before the objects in half of the samples each. auto: the photographs of sim2cam fetch. none: without. Default: auto."""
     background_mix: Rare[tuple[float, ...]] = ()

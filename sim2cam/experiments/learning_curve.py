@@ -22,7 +22,7 @@ from sim2cam.metrics.names import BOX_METRICS
 from sim2cam.metrics.power_law import PowerLawFit, UndeterminedFit, fit_power_law
 
 WORTHWHILE_GAIN = 0.01
-"""Gain of a score that is worth twice the size: one point of AP."""
+"""Smallest gain that justifies twice the number of images or steps: one point of AP."""
 
 MIN_SEEDS = 3
 """Seeds per point of a fit; fewer show too little of the variation between trainings."""

@@ -23,10 +23,10 @@ from sim2cam.randomize.distributions import Distribution
 from sim2cam.randomize.range_rescaling import FactorRange, RangeDistribution, find_ranges
 
 MARGIN = 1.15
-"""Factor by which widened ranges exceed what is found."""
+"""Factor by which widened ranges exceed the detected values."""
 
 TOLERANCE = 1.05
-"""Factor by which what is found may exceed what is rendered without widening a range."""
+"""Factor by which detected values may exceed the rendered range before it is widened."""
 
 QUANTILES = (0.05, 0.95)
 """Quantiles of sizes and numbers that are compared; outliers are false detections or truncated objects."""
@@ -209,7 +209,7 @@ def _find_object_ranges(recipe: Recipe) -> tuple[FactorRange, ...]:
 
 
 def _widen(factor_range: FactorRange, found: Bounds, rendered: Bounds) -> RangeDistribution:
-    """Return the distribution with ends moved to cover what is found; integers are rounded outwards."""
+    """Return the distribution with its ends moved to cover the detected values; integers are rounded outwards."""
     original = factor_range.distribution
     low, high = original.low, original.high
     if found[0] < rendered[0] / TOLERANCE:

@@ -39,7 +39,7 @@ class FindingGroup:
 
 @dataclass(frozen=True)
 class CommandNames:
-    """Paths and names in the commands of a verdict: by default placeholders, for those that are unknown."""
+    """Paths and names in the commands of a verdict; the defaults are placeholders."""
 
     weights: str = "WEIGHTS"
     recipe: str = "RECIPE"

@@ -48,7 +48,7 @@ def test_axes_are_those_of_a_camera():
     left, right = (rays[50, column] / np.linalg.norm(rays[50, column]) for column in (0, 200))
     assert math.acos(left @ right) == pytest.approx(2 * math.atan(100 / 100.5))  # pixel centres
     rolled = PanoramaView(0.0, 0.0, math.radians(10), 1.0, 101, 101).compute_directions()
-    assert rolled[50, 100, 2] < 0 < rolled[50, 0, 2]  # the right of the image shows what is lower
+    assert rolled[50, 100, 2] < 0 < rolled[50, 0, 2]  # the right side looks further down
 
 
 def test_level_cameras_see_the_horizon_level(direction_map):

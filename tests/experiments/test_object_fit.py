@@ -31,7 +31,7 @@ def change(**distributions):
 
 
 def sample(recipe, seed=0, n=200):
-    """Objects in images: as many as the recipe says, 0.8 to 1.3 times as large."""
+    """Return objects in the numbers of the recipe, 0.8 to 1.3 times as large."""
     rng = np.random.default_rng(seed)
     context = SamplingContext(rng)
     counts = [int(recipe.domain.get_factor(NUMBER).sample(context)) for _ in range(n)]
