@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from result_tables import (
+    backbones,
     cameras,
     curves,
     dice,
@@ -40,6 +41,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
+    "backbones": ("backbones.json", backbones.tabulate_backbones),
+    "backbone-scores": ("backbones.json", backbones.tabulate_backbone_scores),
     "shipped": ("shipped.json", dice.tabulate_shipped),
     "shipped-categories": ("shipped.json", dice.tabulate_shipped_categories),
     "dice": ("dice.json", dice.tabulate_ablation),

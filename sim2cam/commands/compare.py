@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sim2cam.commands.bench import SESSIONS_ERROR
 from sim2cam.commands.options import (
     Argument,
+    Limit,
     OutputOptions,
     Overwrite,
     Sessions,
     SkipInvalid,
     Split,
     check_inputs,
+    check_numbers,
     check_output_files,
 )
 from sim2cam.commands.results import Result, format_command
@@ -47,6 +49,7 @@ class Compare:
     out: Path | None = None
     """Output page (.html) with the differences by category and size, and the images that differ most."""
     sessions: Sessions = None
+    limit: Limit = None
     overwrite: Overwrite = False
     split: Split = None
     skip_invalid: SkipInvalid = False
@@ -54,6 +57,7 @@ class Compare:
 
     def run(self) -> CompareResult:
         """Compare the runs."""
+        check_numbers(limit=self.limit)
         check_inputs(self.captures)
         first, second = _list_run_files(self.first), _list_run_files(self.second)
         check_inputs(*first, *second)
@@ -81,7 +85,10 @@ class Compare:
             console.info(f"warning: {kind} are not compared; some files contain none.")
         poses, runs, warnings = None, None, list[str]()
         if POSES_KEY in shared:
-            poses = load_pose_runs(self.captures, first), load_pose_runs(self.captures, second)
+            poses = (
+                load_pose_runs(self.captures, first, self.limit),
+                load_pose_runs(self.captures, second, self.limit),
+            )
         if DETECTIONS in shared:
             runs = self._read_detections(first, second)
             warnings = _find_warnings((*first, *second), (*runs.first, *runs.second))
@@ -113,9 +120,9 @@ class Compare:
             split=self.split,
         )
         return DetectionRuns(
-            captures,
+            captures.take(self.limit),
             *(
-                [read_predictions(path, captures, self.captures) for path in side]
+                [read_predictions(path, captures, self.captures, limit=self.limit) for path in side]
                 for side in (first, second)
             ),
         )
@@ -125,8 +132,9 @@ class Compare:
         from sim2cam.metrics.power import SIGNIFICANCE
 
         if self.out is None:
-            words = self.first, self.second, "--captures", self.captures, "--out", "compare.html"
-            return format_command("compare", *words)
+            words = self.first, self.second, "--captures", self.captures
+            limit = () if self.limit is None else ("--limit", str(self.limit))
+            return format_command("compare", *words, *limit, "--out", "compare.html")
         comparison = comparisons.kinds.get("boxes", {}).get("ap50")
         if comparison is None or comparison.p_holm >= SIGNIFICANCE:
             return ""

@@ -229,22 +229,26 @@ def compare_poses(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator
     return _compare_pairs({POSES_KEY: _pair_pose_runs(first, second)})
 
 
-def load_pose_runs(captures: Path, paths: Sequence[Path]) -> list[PoseEvaluator]:
+def load_pose_runs(
+    captures: Path, paths: Sequence[Path], limit: int | None = None
+) -> list[PoseEvaluator]:
     """Load pose estimates for bootstrap comparisons.
 
     Args:
         captures: folder of a BOP dataset, with object meshes if a path is a CSV file.
         paths: CSV files in the format of the BOP challenge 2019, or files of ``bench --out``.
+        limit: score only the first images of the dataset; None scores all.
 
     Raises:
         InputError: if a file is missing, broken or contradicts another, or the dataset has no
             target.
     """
-    task = read_pose_task(captures) if any(path.suffix == ".csv" for path in paths) else None
+    has_poses = any(path.suffix == ".csv" for path in paths)
+    task = read_pose_task(captures, limit=limit) if has_poses else None
 
     def load_run(path: Path) -> PoseEvaluator:
         if task is None or path.suffix != ".csv":
-            return read_pose_run(path, captures)
+            return read_pose_run(path, captures, limit)
         targets = match_estimates(path, read_pose_results(path), task)
         return PoseEvaluator(list(map(match_pose_target, targets)), task.units)
 

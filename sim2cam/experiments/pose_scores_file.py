@@ -84,10 +84,15 @@ def detect_result_kinds(path: Path) -> set[str]:
     return kinds or {DETECTIONS}  # COCO and BOP results have no such keys
 
 
-def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
+def read_pose_run(path: Path, bop_root: Path, limit: int | None = None) -> PoseEvaluator:
     """Return the poses of a file of ``bench --out``, for bootstrap comparisons.
 
     Meshes and depth images are not needed.
+
+    Args:
+        path: file of ``bench --out``.
+        bop_root: folder of the BOP dataset.
+        limit: number of images that were scored; None for all.
 
     Raises:
         InputError: if a file is broken, or the poses were scored on other images or instances.
@@ -107,7 +112,7 @@ def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
     if len({(*object_matches.recalls,) for object_matches in matches}) > 1:
         raise InputError(path, f"{POSES_KEY}: objects have different metrics. Run bench again.")
     scenes = list_pose_scenes(bop_root)
-    views, names = read_pose_images(scenes), read_category_names(scenes)
+    views, names = read_pose_images(scenes)[:limit], read_category_names(scenes)
     expected = [
         (
             v.scene_id,

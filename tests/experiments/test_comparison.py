@@ -219,6 +219,28 @@ def test_command_compares_files_and_folders(coco, perfect, blind, tmp_path, caps
     assert "contains no result files" in capsys.readouterr().err
 
 
+def test_runs_on_the_first_images_are_compared_on_them(
+    coco, captures, perfect, blind, tmp_path, cli
+):
+    first = [sample.name for sample in captures.samples[:5]]
+    sides = []
+    for name, predictions in (("perfect", perfect), ("blind", blind)):
+        whole, limited = tmp_path / f"{name}.json", tmp_path / f"{name}-limited.json"
+        cli(
+            "bench", written(whole, predictions), "--captures", coco, "--limit", 5, "--out", limited
+        )
+        sides.append(limited)
+    said = cli("compare", *sides, "--captures", coco, "--limit", 5)
+    assert "--limit 5" in said.err.splitlines()[-1]
+    found = cli.json("compare", *sides, "--captures", coco, "--limit", 5)
+    expected = compared(
+        captures.select_by_name(first),
+        *([{name: side[name] for name in first}] for side in (perfect, blind)),
+    )
+    assert found["ap50"] == expected.to_json()["ap50"]
+    cli("compare", *sides, "--captures", coco, "--limit", 0, code=2)
+
+
 def test_the_page_shows_parts_and_the_images_that_differ(coco, perfect, blind, tmp_path, cli):
     first, second = written(tmp_path / "<a>.json", perfect), written(tmp_path / "b.json", blind)
     flags = [first, second, "--captures", coco]

@@ -216,11 +216,17 @@ def test_bench_output_has_errors_and_compares_the_same(boxes, tmp_path, capsys):
     assert ("vsd" in stored[0]["objects"][0]["errors"]) == has_depth(boxes)
     capsys.readouterr()
 
-    def compared(first, second):
-        flags = ["--captures", str(boxes), "--json"]
+    def compared(first, second, *options):
+        flags = ["--captures", str(boxes), "--json", *options]
         assert main(["compare", str(tmp_path / first), str(tmp_path / second), *flags]) == 0
         return json.loads(capsys.readouterr().out)
 
+    only_first = tmp_path / "first.json"
+    flags = ["--captures", str(boxes), "--limit", "1"]
+    assert main(["bench", str(tmp_path / "truth.csv"), *flags, "--out", str(only_first)]) == 0
+    capsys.readouterr()
+    limited = compared("first.json", "moved.csv", "--limit", "1")
+    assert limited == compared("truth.csv", "moved.csv", "--limit", "1")
     expected = compared("truth.csv", "moved.csv")
     assert expected["ar_mssd"]["difference"]["value"] > 0.2
     assert compared("truth.csv", "moved.json") == expected
