@@ -2,8 +2,8 @@
 
     python benchmarks/make_verifier.py [--work DIR] [--threads N]
 
-Uses the datasets of the first training of ``make_weights.py`` in the same folder, so that both networks
-are trained on renders and colour-transferred renders, without real labels. It has no RoI classifier and
+Uses the datasets of the variant "+ transfer" of ``benchmarks/dice.py`` in the same folder: renders and
+colour-transferred renders, without real labels. It has no RoI classifier and
 classifies faces of upright crops. Its curriculum begins with renders without randomization. The
 development photos select input scale and box expansion. Their scores are stored in the card. A verifier
 compares images before and after translation, so its confidence is not calibrated.
@@ -18,19 +18,23 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from make_weights import CONFIG, SHARES, prepare_datasets, print_progress
+from dice import PLAN, read_splits
+from make_weights import print_progress
 from scoring_log import locate_real_dataset
 
+from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images
-from sim2cam.experiments.ablation import FIXED
+from sim2cam.experiments.ablation import FIXED, RANDOMIZED, Variant, prepare_data
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
 from sim2cam.learn.trainer import Callbacks
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
-from sim2cam.models.training.datasets import add_curriculum
+from sim2cam.models.training.datasets import WeightedDatasets, add_curriculum
 from sim2cam.models.training.training import train_detector
 from sim2cam.models.training.tuning import tune_detector
 
+STEPS = 10_000
+SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # shares of training crops
 MAX_BYTES = 1_000_000
 
 
@@ -46,7 +50,9 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Render, translate, train, tune and write weights and card."""
-    config = replace(CONFIG, architecture="scout", roi_classifier=False, rotate_90=False)
+    config = replace(
+        PLAN.config, steps=STEPS, architecture="scout", roi_classifier=False, rotate_90=False
+    )
     *mix, (plain, _) = prepare_datasets({**SHARES, FIXED: 0.0}, arguments.work, arguments.threads)
     datasets, config = add_curriculum(plain, tuple(mix), config)
     use_threads(arguments.threads)
@@ -63,6 +69,13 @@ def main(arguments: Arguments) -> None:
     size = path.stat().st_size
     assert size <= MAX_BYTES, f"{path} has {size} bytes"
     print(f"{path}: {size} bytes, AP50 {metrics['dice development photos']['ap50']}")
+
+
+def prepare_datasets(shares: dict[str, float], work: Path, threads: int) -> WeightedDatasets:
+    """Return datasets of the ablation study with their shares; generate missing ones."""
+    variant = Variant("verifier", tuple(shares))
+    prepare_data(replace(PLAN, variants=(variant,)), read_splits(), work, workers=threads)
+    return tuple((read_dataset(work / name), share) for name, share in shares.items())
 
 
 if __name__ == "__main__":
