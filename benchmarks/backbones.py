@@ -1,9 +1,9 @@
 """Pretrained backbones at equal CPU time: frozen, thawed late, all trained, from scratch.
 
-    python benchmarks/backbones.py [--work DIR] [--families dice ...] [--cpu-s S] [--minutes M]
+    python benchmarks/backbones.py [--work DIR] [--families dice ...] [--cpu-s S] [--at-once N] [--minutes M]
 
 Each variant trains on the same renders for the CPU time of ``--cpu-s``: its steps follow from the time of one
-step, measured at the start and then kept in ``--work``. The test images are scored once per variant and seed, and
+step, measured with one thread before the trainings and then kept in ``--work``. The test images are scored once per variant and seed, and
 choose nothing. Predictions are kept in ``--work``, so that a run can be resumed; no training starts after
 ``--minutes``. Writes ``benchmarks/results/backbones.json``.
 """
@@ -11,10 +11,12 @@ choose nothing. Predictions are kept in ``--work``, so that a run can be resumed
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import tempfile
 import time
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ import tyro
 from scoring_log import RESULTS, locate_real_dataset, log_scoring
 
 from sim2cam.data.environment import collect_environment
+from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
@@ -86,9 +89,9 @@ class Family:
 
 
 FAMILIES = {
-    "dice": Family("dice", 1600, "dice", "test.json", {}),
-    "robocup": Family("robocup", 1600, "robocup", "test.json", {}),
-    "lmo": Family("lmo", 1600, "lmo", "", {"poses": False, "roi_classifier": False, "batch": 16}),
+    "dice": Family("dice", 800, "dice", "test.json", {}),
+    "robocup": Family("robocup", 800, "robocup", "test.json", {}),
+    "lmo": Family("lmo", 800, "lmo", "", {"poses": False, "roi_classifier": False, "batch": 16}),
 }
 SEEDS = (0, 1, 2)
 
@@ -105,34 +108,34 @@ class Arguments:
     """CPU time of each training in seconds."""
     minutes: float = 1e9
     """Start no training after this many minutes; 0 only scores existing runs."""
-    workers: int = 2
-    """Worker processes of rendering; trainings use one thread."""
+    at_once: int = 2
+    """Parallel trainings with one thread each, and worker processes of rendering."""
 
 
 def main(arguments: Arguments) -> None:
     """Train and score all variants, and write the results."""
-    start = time.monotonic()
     path = RESULTS / "backbones.json"
     facts: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
+    deadline_s = time.time() + 60 * arguments.minutes
     for name in arguments.families:
         family = FAMILIES[name]
-        test = read_real_images(locate_real_dataset(family.real) / family.test)
         renders = generate(
             load_recipe(family.recipe), arguments.work / name / "renders", count=family.count, seed=100,
-            workers=arguments.workers, resume=True, overwrite=False, progress=ignore_progress,
+            workers=arguments.at_once, resume=True, overwrite=False, progress=ignore_progress,
         )  # fmt: skip
         use_threads(1)
-        runs: dict[str, list[dict[str, Any]]] = {}
-        for seed in SEEDS:
-            for variant in TUNINGS:
-                run = arguments.work / name / f"{variant.replace(' ', '-')}-{seed}"
-                has_time = time.monotonic() - start < 60 * arguments.minutes
-                if not has_time and not (run / "weights.safetensors").is_file():
-                    continue
-                runs.setdefault(variant, []).append(
-                    _run(variant, seed, family, renders, test, run, arguments)
-                )
-        if runs:
+        budgets = {v: _measure_budget(v, family, renders, arguments) for v in TUNINGS}
+        jobs = [
+            (variant, seed, name, budgets[variant], arguments.work, deadline_s)
+            for seed in SEEDS
+            for variant in TUNINGS
+        ]
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(arguments.at_once, mp_context=spawn) as pool:
+            finished = [run for run in pool.map(_run, *zip(*jobs, strict=True)) if run is not None]
+        if finished:
+            runs = {v: [run for run in finished if run["variant"] == v] for v in TUNINGS}
+            runs = {variant: trained for variant, trained in runs.items() if trained}
             facts["families"][name] = _score(runs, family, arguments)
             if name == "dice":
                 log_scoring("backbones", {"variants": facts["families"][name]["variants"]})
@@ -153,27 +156,38 @@ def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainCon
     )  # fmt: skip
 
 
-def _run(
-    variant: str, seed: int, family: Family, renders: Dataset, test: Dataset, run: Path, arguments: Arguments
-) -> dict[str, Any]:  # fmt: skip
-    """Train a detector for the CPU time, predict the test images, and return predictions and facts."""
-    steps_file = run.parent / f"steps-{variant.replace(' ', '-')}.json"
-    if not steps_file.is_file():
+def _measure_budget(
+    variant: str, family: Family, renders: Dataset, arguments: Arguments
+) -> dict[str, Any]:
+    """Return the number of steps for the CPU time, and the time of a step."""
+    path = arguments.work / family.recipe / f"steps-{variant.replace(' ', '-')}.json"
+    if not path.is_file():
         step_s = _measure_step_s(variant, family, renders)
-        write_json(steps_file, {"steps": round(arguments.cpu_s / step_s), "step_cpu_s": step_s})
-    budget = json.loads(steps_file.read_text())
+        write_json(path, {"steps": round(arguments.cpu_s / step_s), "step_cpu_s": step_s})
+    budget: dict[str, Any] = json.loads(path.read_text())
+    print(f"{family.recipe}, {variant}: {budget['steps']} steps", flush=True)
+    return budget
+
+
+def _run(
+    variant: str, seed: int, name: str, budget: Mapping[str, Any], work: Path, deadline_s: float
+) -> dict[str, Any] | None:
+    """Train a detector and predict the test images in a process of its own.
+
+    Returns:
+        Facts and predictions; None after the deadline.
+    """
+    use_threads(1)
+    family, run = FAMILIES[name], work / name / f"{variant.replace(' ', '-')}-{seed}"
+    if time.time() > deadline_s and not (run / "weights.safetensors").is_file():
+        return None
     config = make_config(variant, family, seed, budget["steps"])
+    renders = read_dataset(work / name / "renders")
     detector = train_detector(((renders, 1.0),), config, run, resume=True)
-    result = bench(detector, test)
-    print(
-        f"{family.recipe}, {variant}, seed {seed}: {budget['steps']} steps, AP50 {result.score.ap50.value:.3f}",
-        flush=True,
-    )
-    return {
-        "seed": seed,
-        **budget,
-        "evaluator": DetectionEvaluator(result.captures, result.predictions),
-    }
+    result = bench(detector, read_real_images(locate_real_dataset(family.real) / family.test))
+    print(f"{name}, {variant}, seed {seed}: AP50 {result.score.ap50.value:.3f}", flush=True)
+    evaluator = DetectionEvaluator(result.captures, result.predictions)
+    return {"variant": variant, "seed": seed, **budget, "evaluator": evaluator}
 
 
 def _measure_step_s(variant: str, family: Family, renders: Dataset) -> float:
@@ -209,6 +223,7 @@ def _score(
         for metric in METRICS:
             for run, value in zip(trained, resampled[metric][:, 0], strict=True):
                 run[metric] = float(value)
+                run.pop("variant", None)
     others = [variant for variant in runs if variant != BASELINE and BASELINE in runs]
     comparisons = []
     for metric in METRICS:

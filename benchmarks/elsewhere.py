@@ -4,7 +4,7 @@
 
 The test sets are other rooms, lenses, sensors, heaps, and path-traced images of the stand-in camera.
 Renders of the training recipe are the reference. Renders use their own seed and go to ``--work``. Box
-expansion is off, because rendered boxes are tight. Writes ``benchmarks/results/elsewhere.json``. The low
+padding is off, because rendered boxes are tight. Writes ``benchmarks/results/elsewhere.json``. The low
 score on heaps led to the training with oblique renders; no other choice depends on these scores.
 """
 
@@ -59,8 +59,8 @@ def main(arguments: Arguments) -> None:
     use_threads(1)
     shipped = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     detector = replace(
-        shipped, card=replace(shipped.card, box_expansion=0.0)
-    )  # expansion fits human annotations
+        shipped, card=replace(shipped.card, box_padding=0.0)
+    )  # padding fits human annotations
     rows = []
     for name, dataset in _list_test_sets(arguments):
         result = bench(detector, dataset)

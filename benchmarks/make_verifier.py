@@ -5,7 +5,7 @@
 Uses the datasets of the variant "+ transfer" of ``benchmarks/dice.py`` in the same folder: renders and
 colour-transferred renders, without real labels. It has no RoI classifier and
 classifies faces of upright crops. Its curriculum begins with renders without randomization. The
-development photos select input scale and box expansion. Their scores are stored in the card. A verifier
+development photos select input scale and box padding. Their scores are stored in the card. A verifier
 compares images before and after translation, so its confidence is not calibrated.
 """
 

@@ -2,7 +2,7 @@
 
     python benchmarks/shipped.py
 
-The test split is also scored with input scale and box expansion tuned on the development split. Writes ``benchmarks/results/shipped.json``. The scoring of the test split is logged.
+The test split is also scored with input scale and box padding tuned on the development split. Writes ``benchmarks/results/shipped.json``. The scoring of the test split is logged.
 """
 
 from __future__ import annotations

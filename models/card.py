@@ -32,7 +32,8 @@ _MAX_ENLARGEMENT = 32
 
 _RENAMED_KEYS = {
     "magnification": "input_scale",
-    "box_margin": "box_expansion",
+    "box_margin": "box_padding",
+    "box_expansion": "box_padding",
     "reader": "roi_classifier",
     "start": "initial_weights",
     "captures": "target_images",
@@ -107,7 +108,7 @@ class DetectorCard:
         licence: licences of the assets in the training scenes as an SPDX expression; empty if unknown.
         metrics: scores by test set, in the format of ``bench --json``.
         input_scale: scale of images before the network, tuned on a validation set.
-        box_expansion: expansion of boxes on each side relative to their width or height, tuned on a validation
+        box_padding: padding of boxes on each side relative to the longer side of the image, tuned on a validation
             set because people draw boxes looser than masks.
         objects: geometry by category for poses; empty without poses.
         keypoints: keypoint names by category; empty without keypoints.
@@ -141,7 +142,7 @@ class DetectorCard:
     licence: str = ""
     metrics: dict[str, Any] = field(default_factory=dict)
     input_scale: float = 1.0
-    box_expansion: float = 0.0
+    box_padding: float = 0.0
     objects: dict[str, ObjectGeometry] = field(default_factory=dict)
     keypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     masks: bool = False
@@ -226,8 +227,11 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
 
 
 def _check_renamed_keys(path: Path, card: dict[str, Any]) -> None:
-    """Raise ``CheckpointError`` for keys of earlier versions, which would otherwise be ignored."""
-    old = next((key for key in _RENAMED_KEYS if key in card), None)
+    """Raise ``CheckpointError`` for keys of earlier versions, which would otherwise be ignored.
+
+    Values that are empty or 0 are the defaults, and can be ignored.
+    """
+    old = next((key for key in _RENAMED_KEYS if card.get(key)), None)
     if old is not None:
         raise CheckpointError(
             path,
@@ -253,7 +257,7 @@ def _check_numbers(path: Path, card: DetectorCard) -> None:
     """Raise ``CheckpointError`` if images or boxes would get impossible sizes."""
     bounds = {
         "input_scale": (1 / _MAX_ENLARGEMENT, _MAX_ENLARGEMENT),
-        "box_expansion": (-0.5, _MAX_ENLARGEMENT),
+        "box_padding": (-0.5, 0.5),
     }
     for name, (low, high) in bounds.items():
         if not low <= getattr(card, name) <= high:

@@ -37,7 +37,7 @@ def tabulate_card(name: str, card: Results) -> str:
         "categories": ", ".join(f"`{category}`" for category in card["categories"]),
         "object sizes in training": f"{' to '.join(sizes)} px (longer side, 5th to 95th percentile) at the input scale",
         "input scale": f"{card['input_scale']:g}",
-        "box expansion": f"{100 * card['box_expansion']:.1f} % of a side on each side",
+        "box padding": f"{100 * card['box_padding']:.2f} % of the image's longer side",
         "steps of the last training": f"{card['steps']:,}, batches of {config['batch']} crops of {config['crop_px']} px",
         "labelled photos in training": count_origin(card, "real"),
         "licence": card["licence"],

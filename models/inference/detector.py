@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.data.sample import Dataset
-from sim2cam.geometry.boxes import expand_boxes
+from sim2cam.geometry.boxes import pad_boxes
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import read_rgb
 from sim2cam.learn.device import autocast, find_device
@@ -319,8 +319,9 @@ def _predict_level(
             if len(decoded.boxes)
             else decoded
         )
-    boxes = expand_boxes(
-        decoded.boxes.numpy().astype(np.float64) / level.input_scale, card.box_expansion
+    boxes = pad_boxes(
+        decoded.boxes.numpy().astype(np.float64) / level.input_scale,
+        card.box_padding * max(height, width),
     )
     boxes = boxes.clip(0, (width, height, width, height))
     return _LevelPrediction(

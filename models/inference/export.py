@@ -53,7 +53,7 @@ class DetectorGraph(nn.Module):
         if self.network.roi_network is not None:
             self.network.roi_network.surface_head = None  # the graph solves no poses
         self.input_scale = detector.card.input_scale
-        self.box_expansion = detector.card.box_expansion
+        self.box_padding = detector.card.box_padding
         score_calibration = stack_calibration(
             detector.card.score_calibration, detector.card.categories
         )
@@ -107,15 +107,17 @@ class DetectorGraph(nn.Module):
             )
             best, order = torch.where(best > 0, roi_score, best).topk(MAX_EXPORTED_DETECTIONS)
             low, high, label = low[order], high[order], label[order]
-        expansion = self.box_expansion * (high - low)
         limits = torch.cat(
             [torch.full((1,), side, dtype=torch.float32) for side in (width, height)]
+        )
+        padding = torch.maximum(
+            self.box_padding * limits.amax() * self.input_scale, -0.45 * (high - low)
         )
         low, high = (
             torch.minimum(corners.clamp(min=0.0), limits)
             for corners in (
-                (low - expansion) / self.input_scale,
-                (high + expansion) / self.input_scale,
+                (low - padding) / self.input_scale,
+                (high + padding) / self.input_scale,
             )
         )
         boxes = torch.cat([low, high], 1)

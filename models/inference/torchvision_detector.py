@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sim2cam.geometry.boxes import expand_boxes
+from sim2cam.geometry.boxes import pad_boxes
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.models.card import DetectorCard
@@ -73,7 +73,9 @@ class TorchvisionDetector:
         kept = suppress_non_maxima(
             boxes, [candidate.input_scale for candidate in candidates], categories
         )
-        boxes = expand_boxes(boxes[kept], card.box_expansion).clip(0, (*size[::-1], *size[::-1]))
+        boxes = pad_boxes(boxes[kept], card.box_padding * max(size)).clip(
+            0, (*size[::-1], *size[::-1])
+        )
         candidates = [candidates[i] for i in kept]
         masks = [
             None

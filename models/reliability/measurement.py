@@ -57,7 +57,7 @@ def measure_reliability(
     Args:
         images: labelled images that were not used for training, at least ``MIN_CALIBRATION_IMAGES``.
         source: kind of the images. Held-out images are predicted at the scale of training crops, validation images
-            with the card's input scale and box expansion.
+            with the card's input scale and box padding.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
 
     Raises:
@@ -116,7 +116,7 @@ def calibrate_detector(
     card = replace(detector.card, score_calibration=None, ood_threshold=None)
     prediction_card = card
     if source == "held-out images":
-        prediction_card = replace(card, input_scale=card.trained_input_scale, box_expansion=0.0)
+        prediction_card = replace(card, input_scale=card.trained_input_scale, box_padding=0.0)
     predictions = predict_samples(replace(detector, card=prediction_card), images)
     scored = collect_scored_detections(
         images, {name: prediction.detections for name, prediction in predictions.items()}

@@ -28,7 +28,7 @@ def pseudo_label(
 
     Pseudo-labels after Lee (2013, "Pseudo-Label"). Detections below ``min_score`` become ignored regions. The rest
     of the image is ignored too (``AnnotatedImage.is_fully_labelled``), since the detector may miss objects. Boxes
-    are stored without the detector's box expansion.
+    are stored without the detector's box padding.
 
     Args:
         detector: detector with calibrated confidences (``calibrate_detector``); otherwise ``min_score`` is not a
@@ -43,8 +43,8 @@ def pseudo_label(
     """
     if not MIN_IGNORE_SCORE <= min_score <= 1:
         raise ValueError(f"min_score must be {MIN_IGNORE_SCORE} to 1, not {min_score}")
-    unexpanded = replace(detector, card=replace(detector.card, box_expansion=0.0))
-    detections = detect_dataset(unexpanded, images, score_floor=MIN_IGNORE_SCORE, progress=progress)
+    unpadded = replace(detector, card=replace(detector.card, box_padding=0.0))
+    detections = detect_dataset(unpadded, images, score_floor=MIN_IGNORE_SCORE, progress=progress)
     samples = tuple(
         replace(
             sample,

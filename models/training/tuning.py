@@ -1,4 +1,4 @@
-"""Tuning of a detector's input scale and box expansion on a validation set; its weights stay unchanged."""
+"""Tuning of a detector's input scale and box padding on a validation set; its weights stay unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sim2cam.data.sample import Dataset
 from sim2cam.data.set_operations import select_boxes
-from sim2cam.metrics.box_expansion import estimate_box_expansion, expand_predictions
+from sim2cam.metrics.box_padding import estimate_box_padding, pad_predictions
 from sim2cam.metrics.detection import Detection, count_objects, evaluate_detections
 from sim2cam.models.inference.detector import (
     AnyDetector,
@@ -22,12 +22,12 @@ INPUT_SCALE_FACTORS = (1.0, 1.25, 1.5)
 
 
 def tune_detector(detector: AnyDetector, validation_set: Dataset) -> AnyDetector:
-    """Return the detector with input scale and box expansion tuned on labelled images.
+    """Return the detector with input scale and box padding tuned on labelled images.
 
-    The box expansion matches the median side of detected boxes to that of the labels, because people draw boxes
+    The box padding is the median padding of the labels around detected boxes, because people draw boxes
     looser than masks. It is estimated for each input scale. The input scale is the one of
     ``INPUT_SCALE_FACTORS`` times that of the training with the best AP50. With too few detections to estimate a
-    box expansion, both stay unchanged.
+    box padding, both stay unchanged.
 
     Args:
         detector: detector to tune.
@@ -62,20 +62,20 @@ def tune_weights(path: Path, validation_set: Dataset, *, device: str = "cpu") ->
 def _try_input_scale(
     detector: AnyDetector, input_scale: float, validation_set: Dataset
 ) -> tuple[AnyDetector, float] | None:
-    """Return the detector with an input scale and its box expansion, and its AP50.
+    """Return the detector with an input scale and its box padding, and its AP50.
 
-    Each image is processed once: detections without expansion are expanded afterwards. Scores are uncalibrated,
-    so that a detector can be tuned again. None if there are too few detections for a box expansion.
+    Each image is processed once: detections without padding are padded afterwards. Scores are uncalibrated,
+    so that a detector can be tuned again. None if there are too few detections for a box padding.
     """
     card = replace(detector.card, input_scale=input_scale)
-    untuned_card = replace(card, box_expansion=0.0, score_calibration=None)
+    untuned_card = replace(card, box_padding=0.0, score_calibration=None)
     detections = detect_dataset(replace(detector, card=untuned_card), validation_set)
-    box_expansion = estimate_box_expansion(detections, validation_set)
-    if box_expansion is None:
+    box_padding = estimate_box_padding(detections, validation_set)
+    if box_padding is None:
         return None
-    expanded = expand_predictions(detections, validation_set, box_expansion)
-    tuned = replace(detector, card=replace(card, box_expansion=box_expansion))
-    return tuned, _evaluate_ap50(expanded, validation_set)
+    padded = pad_predictions(detections, validation_set, box_padding)
+    tuned = replace(detector, card=replace(card, box_padding=box_padding))
+    return tuned, _evaluate_ap50(padded, validation_set)
 
 
 def compute_ap50(detector: AnyDetector, validation_set: Dataset) -> float:

@@ -78,7 +78,7 @@ class Bench:
     limit: int | None = None
     """Read at most this many real images."""
     validation: Rare[Path | None] = None
-    """Other labelled real images: input scale and box expansion are tuned on them, and the score with both is printed beside that of the weights as they are."""
+    """Other labelled real images: input scale and box padding are tuned on them, and the score with both is printed beside that of the weights as they are."""
     input_scale: InputScale = None
     multi_scale: MultiScale = False
     device: Device = "cpu"
@@ -449,8 +449,8 @@ class BenchScores(Result):
         tables = [self.verdict.to_text() + "\n", format_scores(rows)]
         if result.tuned is not None:
             tables.append(
-                f"tuned: input scale {result.tuned.input_scale:.3g}, boxes expanded by "
-                f"{result.tuned.box_expansion:.1%} of the side"
+                f"tuned: input scale {result.tuned.input_scale:.3g}, boxes padded by "
+                f"{result.tuned.box_padding:.2%} of the image's longer side"
             )
         if scored:
             tables.append("\n" + format_scores(scored, SHAPE_METRICS))

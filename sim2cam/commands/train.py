@@ -117,7 +117,7 @@ class Train:
     background_mix: Rare[tuple[float, ...]] = ()
     """Share of each of the --backgrounds; default: by the number of images, equal shares with auto."""
     validation: Path | None = None
-    """Labelled real images that select input scale and box expansion, calibrate confidences and, with patience in [train], stop the training early. They must not be among the data."""
+    """Labelled real images that select input scale and box padding, calibrate confidences and, with patience in [train], stop the training early. They must not be among the data."""
     held_out: Rare[float] = 0.05
     """Share of scenes held out for confidence calibration and OOD detection if --validation has fewer than 19 images; none if the share is fewer than 19 images."""
     device: Device = "cpu"
@@ -175,9 +175,9 @@ class Train:
             datasets, validation_set
         )
         parts = tuple(zip(training_sets, shares, strict=True))
-        if initial_card is not None and initial_card.box_expansion and validation_set is None:
+        if initial_card is not None and initial_card.box_padding and validation_set is None:
             console.info(
-                f"--from uses a box expansion of {initial_card.box_expansion:.1%} of the side. It is not kept: "
+                f"--from uses a box padding of {initial_card.box_padding:.2%} of the image's longer side. It is not kept: "
                 "give labelled real images with --validation to measure it again."
             )
         auxiliary_data = AuxiliaryData(

@@ -38,7 +38,7 @@ class TuneResult(Result):
 
     Attributes:
         weights: Weights file.
-        input_scale, box_expansion: Selected values.
+        input_scale, box_padding: Selected values.
         calibrated: Whether confidences were calibrated.
         images: Number of images.
         trials: Input scales that were tried without labels, with the measures of each; empty with labels.
@@ -46,7 +46,7 @@ class TuneResult(Result):
 
     weights: Path
     input_scale: float
-    box_expansion: float
+    box_padding: float
     calibrated: bool
     images: int
     trials: tuple[dict[str, Any], ...] = ()
@@ -61,7 +61,7 @@ class TuneResult(Result):
 class Tune:
     """Calibrate a detector on real images.
 
-    Trains nothing: selects the input scale and the box expansion and, with at least 19 images, calibrates confidences and
+    Trains nothing: selects the input scale and the box padding and, with at least 19 images, calibrates confidences and
     OOD detection. Without labels, selects the input scale only. Values that cannot be estimated are kept; network weights
     do not change.
     """
@@ -117,7 +117,7 @@ class Tune:
         console.info(f"{count} images, each at {len(INPUT_SCALE_FACTORS)} input scales")
         tuned = tune_detector(detector, captures)
         if tuned is detector:
-            console.info("too few detections: input scale and box expansion are unchanged.")
+            console.info("too few detections: input scale and box padding are unchanged.")
         if count >= MIN_CALIBRATION_IMAGES:
             tuned = calibrate_detector(tuned, captures, "validation images")
         else:
@@ -140,11 +140,11 @@ class Tune:
         save_detector(path, tuned.network.state_dict(), tuned_card, tuned.feature_distribution)
         console.info(
             f"{path}: input scale {tuned_card.input_scale:.3g} (before {initial_card.input_scale:.3g}), "
-            f"box expansion {tuned_card.box_expansion:.1%} of the side (before {initial_card.box_expansion:.1%})"
+            f"box padding {tuned_card.box_padding:.2%} of the image's longer side (before {initial_card.box_padding:.2%})"
         )
         calibrated = count >= MIN_CALIBRATION_IMAGES and card.score_calibration is not None
         return TuneResult(
-            path, tuned_card.input_scale, tuned_card.box_expansion, calibrated, images=count
+            path, tuned_card.input_scale, tuned_card.box_padding, calibrated, images=count
         )
 
     def _tune_unlabelled(self, detector: AnyDetector, datasets: Sequence[Dataset]) -> TuneResult:
@@ -185,7 +185,7 @@ class Tune:
         return TuneResult(
             path,
             input_scale,
-            card.box_expansion,
+            card.box_padding,
             calibrated=False,
             images=len(images.samples),
             trials=tuple(asdict(trial) for trial in selection.trials),

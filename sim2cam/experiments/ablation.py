@@ -253,7 +253,7 @@ def run_job(job: TrainingJob) -> Path:
         "data": [asdict(record) for record in (*initial_data, *detector.card.data)],
         "rejected": _count_rejected(job),
         "input_scale": detector.card.input_scale,
-        "box_expansion": detector.card.box_expansion,
+        "box_padding": detector.card.box_padding,
         DIGESTS: compute_file_digests(job.captures.test),
         LABEL_MAPPING: label_mapping_to_json(job.captures.label_mapping),
         DETECTION_ROWS: {

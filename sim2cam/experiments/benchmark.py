@@ -79,21 +79,21 @@ from sim2cam.seeds import derive_rng
 
 @dataclass(frozen=True)
 class TunedScore:
-    """Score of a detector with input scale and box expansion tuned on other labelled images.
+    """Score of a detector with input scale and box padding tuned on other labelled images.
 
     Attributes:
         images: number of images it was tuned on.
-        input_scale, box_expansion: tuned values.
+        input_scale, box_padding: tuned values.
     """
 
     images: int
     input_scale: float
-    box_expansion: float
+    box_padding: float
     score: DetectionMetrics
 
     def to_json(self) -> dict[str, Any]:
         """Return the score and the tuned values as JSON values."""
-        values = {name: getattr(self, name) for name in ("images", "input_scale", "box_expansion")}
+        values = {name: getattr(self, name) for name in ("images", "input_scale", "box_padding")}
         return {
             "tuned_on_images" if n == "images" else n: v for n, v in values.items()
         } | self.score.to_json()
@@ -215,7 +215,7 @@ def bench_tuned(
     _, matched = match_captures(detector, validation_set, **options)
     tuned = tune_detector(detector, matched)
     score = bench(tuned, captures, **options, progress=progress).score
-    return TunedScore(len(matched.samples), tuned.card.input_scale, tuned.card.box_expansion, score)
+    return TunedScore(len(matched.samples), tuned.card.input_scale, tuned.card.box_padding, score)
 
 
 def _collect_training_amount(card: DetectorCard) -> TrainingAmount | None:

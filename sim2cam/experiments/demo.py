@@ -262,7 +262,7 @@ def _write_result(
     if splits.dev is not None:
         notes.append(
             f"{len(splits.dev.samples)} labelled development images tuned the input scale and the "
-            "box expansion of the trained detector; it was not trained on them."
+            "box padding of the trained detector; it was not trained on them."
         )
     if "shipped" not in results:
         notes.append("Shipped weights are not installed.")

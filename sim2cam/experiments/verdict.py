@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 
 from sim2cam.experiments.benchmark import BenchResult
 from sim2cam.experiments.reliability import Reliability
-from sim2cam.metrics.box_expansion import BoxExpansion, compare_box_sizes
+from sim2cam.metrics.box_padding import BoxSizeDifference, compare_box_sizes
 from sim2cam.metrics.calibration import ConfidenceCalibration
 from sim2cam.metrics.error_analysis import (
     DetectionOutcome,
@@ -92,16 +92,16 @@ def build_verdict(result: BenchResult, warnings: Sequence[str]) -> Verdict:
     Args:
         warnings: Warnings about images and detections, which end the verdict.
     """
-    expansion = compare_box_sizes(result.captures, result.predictions)
+    difference = compare_box_sizes(result.captures, result.predictions)
     commands = _Commands(result.names)
     findings = (
         *_judge_training(result, commands),
-        *_judge_errors(result, expansion, commands),
+        *_judge_errors(result, difference, commands),
         *result.reliability.domain_shift.findings,
         *_judge_reliability(result.reliability, len(result.captures.samples), commands),
         *_recommend_threshold(result, commands),
     )
-    stated = None if expansion is None else expansion.warning
+    stated = None if difference is None else difference.warning
     others = [w.removeprefix("warning: ") for w in dict.fromkeys(warnings) if w != stated]
     return Verdict((*findings, *(Finding(w[:1].upper() + w[1:], "warning") for w in others)))
 
@@ -138,18 +138,18 @@ def _judge_training(result: BenchResult, commands: _Commands) -> Iterator[Findin
 
 
 def _judge_errors(
-    result: BenchResult, expansion: BoxExpansion | None, commands: _Commands
+    result: BenchResult, difference: BoxSizeDifference | None, commands: _Commands
 ) -> list[Finding]:
     """Return the findings on objects and detections: first problems, the highest loss of AP50 first."""
     outcomes, losses = _collect_outcomes(result), result.ap_losses.losses
     findings = [
         *_judge_objects(outcomes, losses, commands),
         *_judge_categories(outcomes, losses, len(result.captures.categories), commands),
-        *_judge_false_positives(outcomes, losses, expansion, commands),
+        *_judge_false_positives(outcomes, losses, difference, commands),
     ]
-    if expansion is not None:
-        loss = max(losses["localisation"], expansion.ap50_after - expansion.ap50_before)
-        findings.append((loss, _judge_boxes(expansion, commands)))
+    if difference is not None:
+        loss = max(losses["localisation"], difference.ap50_after - difference.ap50_before)
+        findings.append((loss, _judge_boxes(difference, commands)))
     findings.sort(key=lambda pair: (pair[1].severity != "problem", -pair[0]))
     return [finding for _, finding in findings]
 
@@ -194,22 +194,22 @@ def _judge_categories(
         yield losses["confusion"], Finding(f"{text}.", severity)
 
 
-def _judge_boxes(expansion: BoxExpansion, commands: _Commands) -> Finding:
-    direction = "large" if expansion.excess > 0 else "small"
+def _judge_boxes(difference: BoxSizeDifference, commands: _Commands) -> Finding:
+    direction = "large" if difference.excess > 0 else "small"
     text = (
-        f"Boxes are {abs(expansion.excess):.0%} too {direction}. With the labelled size, AP50 is "
-        f"{expansion.ap50_after:.2f} instead of {expansion.ap50_before:.2f}."
+        f"Boxes are {abs(difference.excess):.0%} too {direction}. With the labelled size, AP50 is "
+        f"{difference.ap50_after:.2f} instead of {difference.ap50_before:.2f}."
     )
-    if expansion.is_useful:
+    if difference.is_useful:
         return Finding(f"{text} {_TUNE_TEXT}", "problem", commands.tune)
     return Finding(text, "problem")
 
 
 def _judge_false_positives(
-    outcomes: _Outcomes, losses: Losses, expansion: BoxExpansion | None, commands: _Commands
+    outcomes: _Outcomes, losses: Losses, difference: BoxSizeDifference | None, commands: _Commands
 ) -> Iterator[tuple[float, Finding]]:
     kinds = Counter(o.kind for o in outcomes.detections)
-    is_tunable = expansion is not None and expansion.is_useful
+    is_tunable = difference is not None and difference.is_useful
     for kind, (predicate, remedy) in _FALSE_POSITIVES.items():
         share = kinds[kind] / max(1, len(outcomes.detections))
         if share < MIN_ERROR_SHARE:

@@ -88,10 +88,11 @@ def _compute_areas(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.clip(boxes_xyxy[:, 2:] - boxes_xyxy[:, :2], 0, None).prod(axis=-1))
 
 
-def expand_boxes(boxes_xyxy: NDArray[np.float64], expansion: float) -> NDArray[np.float64]:
-    """Return boxes (n, 4) expanded on each side by a fraction of that side's length."""
-    margins = expansion * (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2])
-    return np.hstack([boxes_xyxy[:, :2] - margins, boxes_xyxy[:, 2:] + margins])
+def pad_boxes(boxes_xyxy: NDArray[np.float64], padding_px: float) -> NDArray[np.float64]:
+    """Return boxes (n, 4) padded on each side; a negative padding leaves at least a tenth of the sides."""
+    sides = boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]
+    paddings = np.maximum(padding_px, -0.45 * sides)
+    return np.hstack([boxes_xyxy[:, :2] - paddings, boxes_xyxy[:, 2:] + paddings])
 
 
 def is_inside_image(box: Box, width: int, height: int) -> bool:

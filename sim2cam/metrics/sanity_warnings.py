@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from sim2cam.metrics.box_expansion import compare_box_sizes
+from sim2cam.metrics.box_padding import compare_box_sizes
 from sim2cam.metrics.detection import LabelledDataset, Predictions, stack_boxes
 from sim2cam.metrics.precision_recall import find_best_f1_threshold
 
@@ -18,12 +18,12 @@ _MAX_OUTSIDE_FRACTION = 0.01
 
 def find_sanity_warnings(dataset: LabelledDataset, predictions: Predictions) -> tuple[str, ...]:
     """Return warnings about labels and detections that can make scores misleading."""
-    expansion = compare_box_sizes(dataset, predictions)
+    difference = compare_box_sizes(dataset, predictions)
     sanity_warnings = (
         find_box_warning(dataset, predictions),
         find_duplicate_label_warning(dataset),
         find_unlabelled_warning(dataset, predictions),
-        None if expansion is None else expansion.warning,
+        None if difference is None else difference.warning,
     )
     return tuple(filter(None, sanity_warnings))
 

@@ -66,15 +66,17 @@ def test_weights_are_fine_tuned_on_photos(sim, coco, recipe, tmp_path):
     }
 
 
-def test_lost_box_expansion_is_reported(sim, coco, recipe, tmp_path, capsys):
+def test_lost_box_padding_is_reported(sim, coco, recipe, tmp_path, capsys):
     weights = tmp_path / "first" / "weights.safetensors"
     assert train(recipe(), weights.parent, "--data", sim.root) == 0
     before = load_detector(weights)
-    card = replace(before.card, box_expansion=0.116)
+    card = replace(before.card, box_padding=0.0116)
     save_detector(weights, before.network.state_dict(), card, before.feature_distribution)
     flags = ["--data", str(coco), "--from", str(weights), "--out", str(tmp_path / "run")]
     assert main(["train", str(recipe()), *flags, "--workers", "1"]) == 0
-    assert "--from uses a box expansion of 11.6% of the side." in capsys.readouterr().err
+    assert (
+        "--from uses a box padding of 1.16% of the image's longer side." in capsys.readouterr().err
+    )
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def weights(bare_weights, tmp_path_factory):
     card = replace(
         detector.card,
         score_calibration=ScoreCalibration(0.5, offsets),
-        box_expansion=0.3,
+        box_padding=0.05,
         input_scale=1.5,
     )
     save_detector(path, detector.network.state_dict(), card)
@@ -61,8 +61,8 @@ def test_tuning_keeps_the_network(weights, tuned):
     before, after = load_detector(weights), load_detector(out / "weights.safetensors")
     assert told["weights"] == str(out / "weights.safetensors")
     assert told["input_scale"] == after.card.input_scale == 4.0
-    assert told["box_expansion"] == after.card.box_expansion
-    assert abs(after.card.box_expansion) < 0.1  # boxes of renders are tight
+    assert told["box_padding"] == after.card.box_padding
+    assert abs(after.card.box_padding) < 0.01  # boxes of renders are tight
     assert after.card.score_calibration not in (None, before.card.score_calibration)
     assert (before.card.metrics != {}, after.card.metrics) == (True, {})
     learned, kept = before.network.state_dict(), after.network.state_dict()
@@ -119,20 +119,22 @@ def test_bench_prints_the_score_of_the_tuned_detector_beside_that_of_the_weights
     assert scores == plain
     assert "tuned" not in plain
     assert (tuned["tuned_on_images"], tuned["input_scale"]) == (6, 4.0)
-    assert abs(tuned["box_expansion"]) < 0.1
-    assert tuned["ap50"]["value"] > plain["ap50"]["value"]  # the weights expand boxes by 30 %
+    assert abs(tuned["box_padding"]) < 0.01
+    assert (
+        tuned["ap50"]["value"] > plain["ap50"]["value"]
+    )  # the weights pad boxes by a twentieth of the image
     assert main(list(map(str, [*words, "--validation", test]))) == 1
     assert "is a training image too" in capsys.readouterr().err
 
 
 def test_undetermined_settings_stay_unchanged(weights, coco, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tuning, "INPUT_SCALE_FACTORS", (1.0,))
-    monkeypatch.setattr(tuning, "estimate_box_expansion", lambda *_: None)
+    monkeypatch.setattr(tuning, "estimate_box_padding", lambda *_: None)
     monkeypatch.setattr(measurement, "fit_score_calibration", lambda *_: None)
     assert tune(weights, coco, tmp_path / "out", "--json") == 0
     told = capsys.readouterr()
     assert not json.loads(told.out)["calibrated"]
-    assert "too few detections: input scale and box expansion are unchanged." in told.err
+    assert "too few detections: input scale and box padding are unchanged." in told.err
     assert "too few detections to calibrate confidences: they are unchanged." in told.err
     assert "these weights have no OOD detection." in told.err
     card = load_detector(tmp_path / "out/weights.safetensors").card

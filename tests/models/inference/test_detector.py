@@ -197,7 +197,7 @@ def test_card_and_tensors_must_fit(weights):
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "categories"}))
     with pytest.raises(CheckpointError, match="not a card of a detector: categories: Field req"):
         load_detector(weights)
-    for name, number in (("input_scale", 1e9), ("input_scale", 0), ("box_expansion", -0.6)):
+    for name, number in (("input_scale", 1e9), ("input_scale", 0), ("box_padding", -0.6)):
         card.write_text(json.dumps(words | {name: number}))
         with pytest.raises(CheckpointError, match=rf"{name} must be .*, not {float(number)}"):
             load_detector(weights)
@@ -236,7 +236,7 @@ def test_card_keeps_metrics(network, tmp_path):
 def test_the_card_says_how_much_images_are_magnified_and_boxes_widened():
     maps = drawn_maps([(20, 40, 60, 80, 0, 4.0)])
     rgb = np.zeros((80, 100, 3), np.uint8)
-    card = replace(CARD, input_scale=2.0, box_expansion=0.1)
+    card = replace(CARD, input_scale=2.0, box_padding=0.02)
     (found,) = detect_objects(NativeDetector(Says(maps), card), rgb)
     assert found.box_xyxy == pytest.approx((8, 18, 32, 42), abs=1e-3)
 

@@ -100,13 +100,11 @@ def test_what_was_tuned_is_tuned_further_and_the_card_knows_all_data(base, photo
 
 def test_sizes_that_were_known_and_how_much_images_are_enlarged_stay(base, photos, tmp_path):
     detector = load_detector(base)
-    card = replace(
-        detector.card, input_scale=1.5, box_expansion=0.1, box_size_range_px=(3.0, 900.0)
-    )
+    card = replace(detector.card, input_scale=1.5, box_padding=0.1, box_size_range_px=(3.0, 900.0))
     start = tmp_path / "start.safetensors"
     save_detector(start, detector.network.state_dict(), card)
     after = tune(start, photos, tmp_path / "run", None).card
-    assert (after.input_scale, after.box_expansion, after.box_size_range_px) == (
+    assert (after.input_scale, after.box_padding, after.box_size_range_px) == (
         1.5,
         0.0,
         (3.0, 900.0),

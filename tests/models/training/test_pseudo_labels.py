@@ -15,7 +15,7 @@ from sim2cam.models.inference.detector import NativeDetector
 from sim2cam.models.training import pseudo_labels
 from sim2cam.models.training.pseudo_labels import pseudo_label
 
-CARD = DetectorCard("nano", ("square", "disc"), 0, {}, (), box_expansion=0.1, input_scale=2.0)
+CARD = DetectorCard("nano", ("square", "disc"), 0, {}, (), box_padding=0.1, input_scale=2.0)
 MASK = RleMask.from_mask(np.eye(128, 160, dtype=bool))
 
 
@@ -57,7 +57,7 @@ def test_what_is_surely_found_is_a_label_and_the_rest_a_crowd(detector, make_dat
 
 def test_boxes_are_as_tight_as_those_that_were_learned(detector, make_dataset):
     pseudo_label(detector[0], make_dataset())
-    assert detector[1] == [replace(CARD, box_expansion=0.0)]
+    assert detector[1] == [replace(CARD, box_padding=0.0)]
 
 
 @pytest.mark.parametrize("sure", [0.09, 1.01, float("nan")])
