@@ -41,14 +41,14 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
-    "backbones": ("backbones.json", backbones.tabulate_backbones),
-    "backbone-scores": ("backbones.json", backbones.tabulate_backbone_scores),
     "shipped": ("shipped.json", dice.tabulate_shipped),
     "shipped-categories": ("shipped.json", dice.tabulate_shipped_categories),
     "dice": ("dice.json", dice.tabulate_ablation),
     "dice-differences": ("dice.json", dice.tabulate_ablation_differences),
     "learning-curve": ("dice.json", dice.tabulate_learning_curve),
     "equivalents": ("dice.json", dice.tabulate_equivalents),
+    "backbones": ("backbones.json", backbones.tabulate_backbones),
+    "backbone-scores": ("backbones.json", backbones.tabulate_backbone_scores),
     "curve-points": ("curve.json", curves.tabulate_points),
     "curve-fits": ("curve.json", curves.tabulate_fits),
     "photo-fits": ("curve.json", curves.tabulate_photo_fits),

@@ -111,7 +111,7 @@ class DetectorGraph(nn.Module):
             [torch.full((1,), side, dtype=torch.float32) for side in (width, height)]
         )
         padding = torch.maximum(
-            self.box_padding * limits.amax() * self.input_scale, -0.45 * (high - low)
+            self.box_padding * limits.amax(0) * self.input_scale, -0.45 * (high - low)
         )
         low, high = (
             torch.minimum(corners.clamp(min=0.0), limits)
