@@ -98,19 +98,14 @@ class NativeDetector:
             levels += build_pyramid(card.input_scale * factor, card.box_size_range_px, max(size))
         if input_scale is not None:
             levels = (PyramidLevel(input_scale),)
-        level_predictions = [
-            _predict_level(self, rgb, pyramid_level, score_floor) for pyramid_level in levels
-        ]
-        candidates = [(level, i) for level in level_predictions for i in range(len(level.boxes))]
-        candidates.sort(key=lambda candidate: candidate[0].scores[candidate[1]], reverse=True)
+        level_predictions = [_decode_level(self, rgb, level, score_floor) for level in levels]
+        if self.fused_network.roi_network is not None:
+            level_predictions = [
+                _classify_level(self, rgb, level, score_floor)
+                for level in _remove_duplicates(card, level_predictions)
+            ]
+        candidates = _select_candidates(card, level_predictions)
         boxes = np.array([level.boxes[i] for level, i in candidates]).reshape(-1, 4)
-        categories = (
-            [int(level.decoded.categories[i]) for level, i in candidates]
-            if card.is_amodal
-            else None
-        )
-        kept = suppress_non_maxima(boxes, [level.halvings for level, _ in candidates], categories)
-        candidates, boxes = [candidates[i] for i in kept], boxes[kept]
         masks = _make_masks(candidates, boxes, size) if card.masks else {}
         first_level = level_predictions[0]
         ood_statistics = _compute_ood_statistics(self, level_predictions[:base_count])
@@ -263,7 +258,7 @@ def predict_image(
 
 
 def _collect_category_probabilities(
-    card: DetectorCard, candidates: Sequence[tuple[_LevelPrediction, int]]
+    card: DetectorCard, candidates: Sequence[_Candidate]
 ) -> Floats:
     """Return the category probabilities (n, c) of confident objects."""
     probabilities = [
@@ -281,9 +276,9 @@ class _LevelPrediction:
     Attributes:
         input_scale, halvings: as in ``PyramidLevel``.
         maps, features: outputs of ``compute_maps``.
-        decoded: detections decoded from the maps.
-        boxes: boxes in pixels of the image, clipped to it (n, 4).
-        scores: falling scores (n,).
+        decoded: detections decoded from the maps, by falling score.
+        image_size: height and width of the image.
+        padding_px: padding of the boxes.
     """
 
     input_scale: float
@@ -291,48 +286,87 @@ class _LevelPrediction:
     maps: DetectionMaps
     features: Tensor
     decoded: DecodedDetections
-    boxes: Floats
-    scores: list[float]
+    image_size: tuple[int, int]
+    padding_px: float
+
+    @functools.cached_property
+    def boxes(self) -> Floats:
+        """Boxes in pixels of the image, clipped to it (n, 4)."""
+        height, width = self.image_size
+        boxes = self.decoded.boxes.numpy().astype(np.float64) / self.input_scale
+        return pad_boxes(boxes, self.padding_px).clip(0, (width, height, width, height))
+
+    @functools.cached_property
+    def scores(self) -> list[float]:
+        """Falling scores (n,)."""
+        scores: list[float] = self.decoded.scores.tolist()
+        return scores
 
 
-def _predict_level(
+_Candidate = tuple[_LevelPrediction, int]
+"""A detection, by its level and index."""
+
+
+def _decode_level(
     detector: NativeDetector, rgb: NDArray[np.uint8], level: PyramidLevel, score_floor: float | None
 ) -> _LevelPrediction:
-    """Return the prediction at one pyramid level, of objects in its size range."""
+    """Return the prediction at one pyramid level, of objects in its size range, without the RoI network."""
     card = detector.card
-    height, width = rgb.shape[:2]
     maps, features = compute_maps(detector.fused_network, rgb, level.input_scale)
-    has_roi_classifier = detector.fused_network.roi_network is not None
+    has_roi_network = detector.fused_network.roi_network is not None
     calibration = stack_calibration(card.score_calibration, card.categories)
-    decoded = decode_maps(maps, None if has_roi_classifier else score_floor, calibration)
+    decoded = decode_maps(maps, None if has_roi_network else score_floor, calibration)
     longer_sides_px = (decoded.boxes[:, 2:] - decoded.boxes[:, :2]).amax(1)
     decoded = decoded.select(
         (longer_sides_px >= level.min_side_px) & (longer_sides_px <= level.max_side_px)
     )
-    if has_roi_classifier:
-        if score_floor is not None:  # skip boxes whose score cannot reach the floor
-            decoded = decoded.select(
-                _compute_max_scores(decoded.objectness, calibration) >= score_floor
-            )
-        decoded = (
-            _classify_crops(detector, rgb, decoded, level.input_scale, score_floor)
-            if len(decoded.boxes)
-            else decoded
+    if has_roi_network and score_floor is not None:  # skip boxes whose score cannot reach the floor
+        decoded = decoded.select(
+            _compute_max_scores(decoded.objectness, calibration) >= score_floor
         )
-    boxes = pad_boxes(
-        decoded.boxes.numpy().astype(np.float64) / level.input_scale,
-        card.box_padding * max(height, width),
-    )
-    boxes = boxes.clip(0, (width, height, width, height))
+    size = (rgb.shape[0], rgb.shape[1])
     return _LevelPrediction(
-        level.input_scale,
-        level.halvings,
-        maps,
-        features,
-        decoded,
-        boxes,
-        decoded.scores.tolist(),
+        level.input_scale, level.halvings, maps, features, decoded, size, card.box_padding * max(size)
+    )  # fmt: skip
+
+
+def _select_candidates(
+    card: DetectorCard, level_predictions: Sequence[_LevelPrediction]
+) -> list[_Candidate]:
+    """Return the detections of all levels by falling score, without duplicates."""
+    candidates = [(level, i) for level in level_predictions for i in range(len(level.boxes))]
+    candidates.sort(key=lambda candidate: candidate[0].scores[candidate[1]], reverse=True)
+    kept = suppress_non_maxima(
+        np.array([level.boxes[i] for level, i in candidates]).reshape(-1, 4),
+        [level.halvings for level, _ in candidates],
+        [int(level.decoded.categories[i]) for level, i in candidates] if card.is_amodal else None,
     )
+    return [candidates[i] for i in kept]
+
+
+def _remove_duplicates(
+    card: DetectorCard, level_predictions: Sequence[_LevelPrediction]
+) -> list[_LevelPrediction]:
+    """Return the levels without duplicates, because the RoI network takes most of the time of a prediction."""
+    candidates = _select_candidates(card, level_predictions)
+    indices = [[i for level, i in candidates if level is other] for other in level_predictions]
+    return [
+        replace(level, decoded=level.decoded.select(torch.tensor(kept, dtype=torch.long)))
+        for level, kept in zip(level_predictions, indices, strict=True)
+    ]
+
+
+def _classify_level(
+    detector: NativeDetector,
+    rgb: NDArray[np.uint8],
+    level: _LevelPrediction,
+    score_floor: float | None,
+) -> _LevelPrediction:
+    """Return the level with categories and surfaces of the RoI network."""
+    if not len(level.decoded.boxes):
+        return level
+    decoded = _classify_crops(detector, rgb, level.decoded, level.input_scale, score_floor)
+    return replace(level, decoded=decoded)
 
 
 def _compute_max_scores(heatmap: Tensor, calibration: Tensor | None) -> Tensor:
