@@ -22,7 +22,7 @@ def factors():
 
 
 def test_extremes_of_numbers_and_options(factors):
-    assert list_extremes(factors["view/tilt_rad"]) == (0.0, 1.1)
+    assert list_extremes(factors["view/tilt_rad"]) == (0.0, 1.25)
     assert list_extremes(factors["layout/surface"]) == ("table", "mat", "tray")
     assert (
         list_extremes(factors["table/family"])

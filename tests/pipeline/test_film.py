@@ -43,7 +43,11 @@ def recipe():
     motion = dict(zip(names, map(Constant, (0.05, 0.0, 0.0, 0.0, 0.0, 0.2)), strict=True))
     shutter = {"exposure_s": Constant(0.004), "readout_s": Constant(0.004)}
     domain = dice.domain.replace_groups({"shutter": shutter, "motion": motion}).replace_factors(
-        {"layout/die_count": Constant(6), "layout/distractor_count": Constant(0)}
+        {
+            "layout/die_count": Constant(6),
+            "layout/distractor_count": Constant(0),
+            "view/die_px": Constant(40.0),
+        }
     )
     film = SequenceOptions(FRAMES, INTERVAL_S, track_count=8)
     render = RenderOptions(96, 80, VIEWS, CHOSEN, film)

@@ -90,7 +90,7 @@ def test_a_trained_detector_finds_the_scale_of_resized_images(
     images = _resize(make_dataset("target", n=12, seed=99), factor, tmp_path)
     selection = select_input_scale(detector, images)
     assert 0.65 < selection.input_scale * factor < 1.6
-    assert compute_ap50(set_input_scale(detector, selection.input_scale), images) > 0.9
+    assert compute_ap50(set_input_scale(detector, selection.input_scale), images) > 0.8
     if factor == 0.4:
         assert compute_ap50(detector, images) < 0.5
 
