@@ -257,9 +257,7 @@ def predict_image(
     return detector.predict(rgb, score_floor=score_floor, input_scale=input_scale)
 
 
-def _collect_category_probabilities(
-    card: DetectorCard, candidates: Sequence[_Candidate]
-) -> Floats:
+def _collect_category_probabilities(card: DetectorCard, candidates: Sequence[_Candidate]) -> Floats:
     """Return the category probabilities (n, c) of confident objects."""
     probabilities = [
         level.decoded.probabilities[i]
