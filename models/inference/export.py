@@ -86,11 +86,25 @@ class DetectorGraph(nn.Module):
         sides = maps.log_sides[0].flatten(1)[:, indices].T.exp() * UNIT_PX
         low, high = centre - sides[:, :2], centre + sides[:, 2:]
         label = label.flatten()[indices]
+        limits = torch.cat(
+            [torch.full((1,), side, dtype=torch.float32) for side in (width, height)]
+        )
+        padding = torch.maximum(
+            self.box_padding * limits.amax(0) * self.input_scale, -0.45 * (high - low)
+        )
+        boxes = torch.cat(
+            [
+                torch.minimum(corners.clamp(min=0.0) / self.input_scale, limits)
+                for corners in (low - padding, high + padding)
+            ],
+            1,
+        )
+        best = best * (1.0 - _find_duplicates(boxes))
         if self.network.roi_network is not None and self.network.roi_network.class_head is not None:
-            boxes = torch.cat([low, high], 1) / self.input_scale
+            unpadded_boxes = torch.cat([low, high], 1) / self.input_scale
             padded, fill_colour = pad_images(self.network, image), self.network.mean
             crops = [
-                crop_rois(padded, fill_colour, boxes, self.roi_side_px, view)
+                crop_rois(padded, fill_colour, unpadded_boxes, self.roi_side_px, view)
                 for view in self.roi_views
             ]
             logits = self.network.classify_crops(torch.cat(crops)).category_logits
@@ -105,24 +119,10 @@ class DetectorGraph(nn.Module):
                 if self.score_calibration is None
                 else calibrate_scores(roi_score, self.score_calibration[label])
             )
-            best, order = torch.where(best > 0, roi_score, best).topk(MAX_EXPORTED_DETECTIONS)
-            low, high, label = low[order], high[order], label[order]
-        limits = torch.cat(
-            [torch.full((1,), side, dtype=torch.float32) for side in (width, height)]
-        )
-        padding = torch.maximum(
-            self.box_padding * limits.amax(0) * self.input_scale, -0.45 * (high - low)
-        )
-        low, high = (
-            torch.minimum(corners.clamp(min=0.0), limits)
-            for corners in (
-                (low - padding) / self.input_scale,
-                (high + padding) / self.input_scale,
-            )
-        )
-        boxes = torch.cat([low, high], 1)
-        kept = best * (1.0 - _find_duplicates(boxes))
-        return boxes * (kept > 0)[:, None], kept, label * (kept > 0)
+            best = torch.where(best > 0, roi_score, best)
+        best, order = best.topk(MAX_EXPORTED_DETECTIONS)
+        boxes, label = boxes[order], label[order]
+        return boxes * (best > 0)[:, None], best, label * (best > 0)
 
 
 def crop_rois(
