@@ -3,8 +3,8 @@
     python benchmarks/backbones.py [--work DIR] [--families dice ...] [--cpu-s S] [--at-once N] [--minutes M]
 
 Each variant trains on the same renders for the CPU time of ``--cpu-s``: its steps follow from the time of one
-step, measured with one thread before the trainings and then kept in ``--work``. The test images are scored once per variant and seed, and
-choose nothing. Predictions are kept in ``--work``, so that a run can be resumed; no training starts after
+step, measured with one thread before the trainings and then kept in ``--work``. The test images are scored once
+per variant and seed, and choose nothing. Predictions are kept in ``--work``, so that a run can be resumed; no training starts after
 ``--minutes``. Writes ``benchmarks/results/backbones.json``.
 """
 
@@ -124,7 +124,7 @@ def main(arguments: Arguments) -> None:
             workers=arguments.at_once, resume=True, overwrite=False, progress=ignore_progress,
         )  # fmt: skip
         use_threads(1)
-        budgets = {v: _measure_budget(v, family, renders, arguments) for v in TUNINGS}
+        budgets = {v: _measure_budget(v, name, renders, arguments) for v in TUNINGS}
         jobs = [
             (variant, seed, name, budgets[variant], arguments.work, deadline_s)
             for seed in SEEDS
@@ -157,25 +157,25 @@ def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainCon
 
 
 def _measure_budget(
-    variant: str, family: Family, renders: Dataset, arguments: Arguments
+    variant: str, name: str, renders: Dataset, arguments: Arguments
 ) -> dict[str, Any]:
     """Return the number of steps for the CPU time, and the time of a step."""
-    path = arguments.work / family.recipe / f"steps-{variant.replace(' ', '-')}.json"
+    path = arguments.work / name / f"steps-{variant.replace(' ', '-')}.json"
     if not path.is_file():
-        step_s = _measure_step_s(variant, family, renders)
+        step_s = _measure_step_s(variant, FAMILIES[name], renders)
         write_json(path, {"steps": round(arguments.cpu_s / step_s), "step_cpu_s": step_s})
     budget: dict[str, Any] = json.loads(path.read_text())
-    print(f"{family.recipe}, {variant}: {budget['steps']} steps", flush=True)
+    print(f"{name}, {variant}: {budget['steps']} steps", flush=True)
     return budget
 
 
 def _run(
     variant: str, seed: int, name: str, budget: Mapping[str, Any], work: Path, deadline_s: float
 ) -> dict[str, Any] | None:
-    """Train a detector and predict the test images in a process of its own.
+    """Train a detector and predict the test images.
 
     Returns:
-        Facts and predictions; None after the deadline.
+        Facts and predictions; None if the training would start after the deadline.
     """
     use_threads(1)
     family, run = FAMILIES[name], work / name / f"{variant.replace(' ', '-')}-{seed}"
@@ -223,7 +223,6 @@ def _score(
         for metric in METRICS:
             for run, value in zip(trained, resampled[metric][:, 0], strict=True):
                 run[metric] = float(value)
-                run.pop("variant", None)
     others = [variant for variant in runs if variant != BASELINE and BASELINE in runs]
     comparisons = []
     for metric in METRICS:
@@ -242,7 +241,8 @@ def _score(
         },
         "variants": [
             {
-                "name": variant, "seeds": trained,
+                "name": variant,
+                "seeds": [{k: v for k, v in run.items() if k != "variant"} for run in trained],
                 **{metric: estimate_seed_mean(means[variant][metric]).to_json() for metric in METRICS},
             }
             for variant, trained in runs.items()

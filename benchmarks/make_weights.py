@@ -5,8 +5,8 @@
 The first training takes renders of the recipe ``dice`` and renders seen from the side; photographs that
 ``sim2cam fetch backgrounds`` stored are its backgrounds. The second adds the style photos with pseudo-labels of
 the first (``docs/decisions/0019-adaptation-and-few-labels.md``). No label of a photo tunes the boxes or the input
-scale (``docs/decisions/0025-shipped-weights.md``): labelled development photos, together with renders that are
-not trained on, only calibrate confidence and OOD detection. Their scores are stored in the card.
+scale: labelled development photos, together with renders that are not trained on, only calibrate confidence and
+OOD detection. Their scores are stored in the card.
 """
 
 from __future__ import annotations

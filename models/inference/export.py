@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sim2cam import images
+from sim2cam.geometry.boxes import MAX_SHRINKAGE
 from sim2cam.learn.onnx import Outputs, write_onnx
 from sim2cam.models.augment.crops import SUPERSAMPLE_BELOW_SCALE
 from sim2cam.models.card import DetectorCard
@@ -90,7 +91,7 @@ class DetectorGraph(nn.Module):
             [torch.full((1,), side, dtype=torch.float32) for side in (width, height)]
         )
         padding = torch.maximum(
-            self.box_padding * limits.amax(0) * self.input_scale, -0.45 * (high - low)
+            self.box_padding * limits.amax(0) * self.input_scale, -MAX_SHRINKAGE * (high - low)
         )
         boxes = torch.cat(
             [

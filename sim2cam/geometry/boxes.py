@@ -12,6 +12,9 @@ from sim2cam.geometry.poses import Vec3
 
 Box = tuple[float, float, float, float]
 
+MAX_SHRINKAGE = 0.45
+"""Largest part of a side that a negative padding removes at each end."""
+
 
 def mask_to_box(mask: NDArray[np.bool_]) -> Box | None:
     """Return the tight box (x0, y0, x1, y1) of a mask (h, w), or None if it is empty."""
@@ -89,9 +92,9 @@ def _compute_areas(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def pad_boxes(boxes_xyxy: NDArray[np.float64], padding_px: float) -> NDArray[np.float64]:
-    """Return boxes (n, 4) padded on each side; a negative padding leaves at least a tenth of the sides."""
+    """Return boxes (n, 4) padded on each side; a negative padding shrinks them, by ``MAX_SHRINKAGE`` at most."""
     sides = boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]
-    paddings = np.maximum(padding_px, -0.45 * sides)
+    paddings = np.maximum(padding_px, -MAX_SHRINKAGE * sides)
     return np.hstack([boxes_xyxy[:, :2] - paddings, boxes_xyxy[:, 2:] + paddings])
 
 

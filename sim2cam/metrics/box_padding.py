@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from sim2cam.geometry.boxes import pad_boxes, pairwise_iou
 from sim2cam.metrics.detection import (
     DetectionEvaluator,
     LabelledDataset,
-    LabelledImage,
     Predictions,
     stack_boxes,
 )
@@ -19,7 +19,7 @@ from sim2cam.metrics.detection import (
 SAME_OBJECT_IOU = 0.3  # low, as labelling styles differ
 MIN_SCORE = 0.3  # boxes of less confident detections are too noisy
 MIN_PAIRS = 10
-DIGITS = 5
+_DIGITS = 5
 """Decimals of a padding: a twentieth of a pixel in an image of 4000 pixels."""
 _USUAL_EXCESS = 0.1
 """Difference in length up to which boxes overlap by 0.81 or more, so that it does not lower AP75."""
@@ -36,11 +36,7 @@ def estimate_box_padding(predictions: Predictions, dataset: LabelledDataset) -> 
     Returns:
         Padding on each side; None with fewer than ``MIN_PAIRS`` matched objects.
     """
-    paddings: list[float] = []
-    for sample in dataset.samples:
-        detected, labelled = _match_sides(predictions, sample)
-        paddings.extend(((labelled - detected) / 2 / max(sample.width, sample.height)).ravel())
-    return round(float(np.median(paddings)), DIGITS) if len(paddings) >= 2 * MIN_PAIRS else None
+    return _compute_padding(_match_sides(predictions, dataset))
 
 
 def pad_predictions(
@@ -60,21 +56,42 @@ def pad_predictions(
     return padded
 
 
-def _match_sides(
-    predictions: Predictions, sample: LabelledImage
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return width and height (n, 2) of confident detected boxes, and of the labelled boxes they match."""
-    labelled = stack_boxes([o for o in sample.objects or () if not o.is_crowd])
-    detected = stack_boxes([d for d in predictions[sample.name] if d.score >= MIN_SCORE])
-    if not len(labelled) or not len(detected):
-        return np.empty((0, 2)), np.empty((0, 2))
-    overlap = pairwise_iou(detected, labelled)
-    best_matches = overlap.argmax(axis=1)
-    is_matched = overlap.max(axis=1) >= SAME_OBJECT_IOU
-    return (
-        (detected[:, 2:] - detected[:, :2])[is_matched],
-        (labelled[:, 2:] - labelled[:, :2])[best_matches[is_matched]],
-    )
+class _MatchedSides(NamedTuple):
+    """Sides of detected and labelled boxes of the same objects.
+
+    Attributes:
+        detected_px, labelled_px: width and height (n, 2).
+        image_px: longer side of the image (n, 1).
+    """
+
+    detected_px: NDArray[np.float64]
+    labelled_px: NDArray[np.float64]
+    image_px: NDArray[np.float64]
+
+
+def _match_sides(predictions: Predictions, dataset: LabelledDataset) -> _MatchedSides:
+    """Return the sides of confident detected boxes and of the labelled boxes that they match."""
+    matches = [np.empty((0, 5))]
+    for sample in dataset.samples:
+        labelled = stack_boxes([o for o in sample.objects or () if not o.is_crowd])
+        detected = stack_boxes([d for d in predictions[sample.name] if d.score >= MIN_SCORE])
+        if not len(labelled) or not len(detected):
+            continue
+        overlap = pairwise_iou(detected, labelled)
+        is_matched = overlap.max(axis=1) >= SAME_OBJECT_IOU
+        detected, labelled = detected[is_matched], labelled[overlap.argmax(axis=1)[is_matched]]
+        image_px = np.full((len(detected), 1), max(sample.width, sample.height))
+        sides = [boxes[:, 2:] - boxes[:, :2] for boxes in (detected, labelled)]
+        matches.append(np.hstack([*sides, image_px]))
+    return _MatchedSides(*np.split(np.concatenate(matches), (2, 4), axis=1))
+
+
+def _compute_padding(matches: _MatchedSides) -> float | None:
+    """Return the median padding; see ``estimate_box_padding``."""
+    if len(matches.detected_px) < MIN_PAIRS:
+        return None
+    paddings = (matches.labelled_px - matches.detected_px) / 2 / matches.image_px
+    return round(float(np.median(paddings)), _DIGITS)
 
 
 @dataclass(frozen=True)
@@ -111,11 +128,11 @@ def compare_box_sizes(
     dataset: LabelledDataset, predictions: Predictions
 ) -> BoxSizeDifference | None:
     """Return how much detected boxes are larger or smaller than labelled ones; None if they fit."""
-    padding = estimate_box_padding(predictions, dataset)
+    matches = _match_sides(predictions, dataset)
+    padding = _compute_padding(matches)
     if padding is None:
         return None
-    pairs = [_match_sides(predictions, sample) for sample in dataset.samples]
-    excess = float(np.median(np.concatenate([found / true - 1 for found, true in pairs])))
+    excess = float(np.median(matches.detected_px / matches.labelled_px - 1))
     if abs(excess) <= _USUAL_EXCESS:
         return None
     before, after = (

@@ -47,6 +47,7 @@ def found(dataset, factor, score=0.9):
     [
         (14, "58% longer", "0.00"),  # IoU 0.40
         (6, "25% longer", "1.00"),
+        (3, "12% longer", "1.00"),
         (-5, "21% shorter", "1.00"),
         (-9, "38% shorter", "0.00"),  # IoU 0.38
     ],
