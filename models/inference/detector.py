@@ -345,7 +345,7 @@ def _select_candidates(
 def _remove_duplicates(
     card: DetectorCard, level_predictions: Sequence[_LevelPrediction]
 ) -> list[_LevelPrediction]:
-    """Return the levels without duplicates, because the RoI network takes most of the time of a prediction."""
+    """Return the levels without duplicates, so that the slow RoI network processes each object once."""
     candidates = _select_candidates(card, level_predictions)
     indices = [[i for level, i in candidates if level is other] for other in level_predictions]
     return [

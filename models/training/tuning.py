@@ -24,8 +24,8 @@ INPUT_SCALE_FACTORS = (1.0, 1.25, 1.5)
 def tune_detector(detector: AnyDetector, validation_set: Dataset) -> AnyDetector:
     """Return the detector with input scale and box padding tuned on labelled images.
 
-    The box padding is the median padding of the labels around detected boxes, because people draw boxes
-    looser than masks. It is estimated for each input scale. The input scale is the one of
+    The box padding is the median distance between the sides of labelled and of detected boxes, because people draw
+    boxes looser than masks. It is estimated for each input scale. The input scale is the one of
     ``INPUT_SCALE_FACTORS`` times that of the training with the best AP50. With too few detections to estimate a
     box padding, both stay unchanged.
 
@@ -64,7 +64,7 @@ def _try_input_scale(
 ) -> tuple[AnyDetector, float] | None:
     """Return the detector with an input scale and its box padding, and its AP50.
 
-    Each image is processed once: detections without padding are padded afterwards. Scores are uncalibrated,
+    Each image is processed once: boxes are padded after detection. Scores are uncalibrated,
     so that a detector can be tuned again. None if there are too few detections for a box padding.
     """
     card = replace(detector.card, input_scale=input_scale)
