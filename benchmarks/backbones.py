@@ -3,9 +3,9 @@
     python benchmarks/backbones.py [--work DIR] [--families dice ...] [--cpu-s S] [--at-once N] [--minutes M]
 
 Each variant trains on the same renders for the CPU time of ``--cpu-s``: its steps follow from the time of one
-step, measured with one thread before the trainings and then kept in ``--work``. The test images are scored once
-per variant and seed, and choose nothing. Predictions are kept in ``--work``, so that a run can be resumed; no training starts after
-``--minutes``. Writes ``benchmarks/results/backbones.json``.
+step, measured with one thread before the trainings and then kept in ``--work``, as are the trained weights, so that
+a run can be resumed; no training starts after ``--minutes``. The test images choose nothing. Writes
+``benchmarks/results/backbones.json``.
 """
 
 from __future__ import annotations

@@ -27,6 +27,12 @@ INFERENCE_BOX_FRACTIONS = 0.65, 0.8
 The mean of four views is more often right than one view (docs/decisions/0017-detector.md).
 """
 
+ROI_CROPS_PER_CROP = 4
+"""RoI crops per training crop.
+
+In the same CPU time, 8 leave too few steps for the boxes, and 2 too few samples for the categories.
+"""
+
 _TRAINING_BOX_FRACTIONS = (0.6, 0.85)  # varied because detected boxes are inexact
 _MAX_CENTRE_OFFSET = 0.07  # of the box's longer side
 
@@ -34,11 +40,6 @@ _MAX_CENTRE_OFFSET = 0.07  # of the box's longer side
 def get_roi_side_px(*, poses: bool) -> int:
     """Return the side of RoI crops in pixels."""
     return SURFACE_CROP_PX if poses else CLASSIFIER_CROP_PX
-
-
-def count_roi_crops(*, roi_classifier: bool, poses: bool) -> int:
-    """Return the number of RoI crops per training crop; RoI tasks need more samples than boxes."""
-    return 4 if poses else 8 if roi_classifier else 0
 
 
 class RoiView(NamedTuple):

@@ -19,7 +19,7 @@ from sim2cam.models.augment.photometric import PhotometricAugmentation
 from sim2cam.models.network.detector import STRIDE_PX
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX
 from sim2cam.models.network.roi_crops import (
-    count_roi_crops,
+    ROI_CROPS_PER_CROP,
     crop_object_coordinates,
     get_roi_side_px,
     sample_roi_crop,
@@ -332,6 +332,7 @@ def build_batch_maker(
         )
         cache_bytes -= share
     samples = [dataset.samples for dataset, _ in datasets]
+    has_roi_network = config.roi_classifier or tasks.symmetry_rotations is not None
     return BatchMaker(
         datasets,
         ImageCache(samples, categories, cache_bytes, tasks),
@@ -341,9 +342,7 @@ def build_batch_maker(
         photometric=build_photometric(config),
         seed=config.seed,
         tasks=tasks,
-        n_roi_crops=count_roi_crops(
-            roi_classifier=config.roi_classifier, poses=tasks.symmetry_rotations is not None
-        ),
+        n_roi_crops=ROI_CROPS_PER_CROP if has_roi_network else 0,
         background_augmentation=background_augmentation,
     )
 

@@ -165,7 +165,7 @@ class TrainConfig:
         keypoints: learn named keypoints of objects.
         masks: learn instance and category masks.
         learning_rate: maximum learning rate, above 0, reached after the warm-up; decays to 1 % along a cosine.
-        warmup_steps: steps of linear warm-up.
+        warmup_steps: steps of linear warm-up, in short trainings at most a tenth of all steps.
         weight_decay: decoupled weight decay of kernels.
         clip_norm: maximum gradient norm, above 0.
         ema_decay: decay of the averaged weights, which are the result.
@@ -245,6 +245,11 @@ class TrainConfig:
     def is_torchvision(self) -> bool:
         """Whether the architecture is a torchvision model."""
         return self.architecture not in ARCHITECTURES
+
+    @property
+    def limited_warmup_steps(self) -> int:
+        """Steps of warm-up, at most a tenth of all steps."""
+        return min(self.warmup_steps, self.steps // 10)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON values, without recent ones that are not used."""

@@ -84,7 +84,8 @@ class PretrainedLayers:
             return LrScale(compute_lr_scale(name, self._config.fine_tuning, self._n_stages[""]))
         n_stages = self._n_stages[name.partition("backbone.")[0]]
         scale = self._tuning.lr_scale * self._tuning.layer_decay ** (n_stages - stage)
-        return LrScale(scale, self._thaw_step, self._config.warmup_steps if self._thaw_step else 0)
+        warmup_steps = self._config.limited_warmup_steps if self._thaw_step else 0
+        return LrScale(scale, self._thaw_step, warmup_steps)
 
     @property
     def _thaw_step(self) -> int:

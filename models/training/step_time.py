@@ -96,16 +96,14 @@ def count_steps(budget_s: float, step_s: float) -> int:
 
 
 def set_steps(config: TrainConfig, steps: int) -> TrainConfig:
-    """Return the settings with a number of steps, and a schedule that is shorter by the same factor.
+    """Return the settings with a number of steps.
 
-    Warm-up and the change of the mix keep their share of the training if it gets shorter, and their length if it
-    gets longer.
+    The change of the mix keeps its share of the training if it gets shorter, and its length if it gets longer.
     """
     share = min(1.0, steps / config.steps)
     return replace(
         config,
         steps=steps,
-        warmup_steps=round(share * config.warmup_steps),
         mix_steps=max(1, round(share * config.mix_steps)) if config.mix_steps else 0,
     )
 

@@ -424,7 +424,7 @@ def _build_discriminator(config: TrainConfig) -> DomainDiscriminator | None:
 
 
 def _compute_learning_rate(config: TrainConfig, step: int) -> float:
-    warmup = min(config.warmup_steps, config.steps // 2)
+    warmup = config.limited_warmup_steps
     if step < warmup:
         return config.learning_rate * (step + 1) / warmup
     progress = (step - warmup) / max(config.steps - warmup, 1)

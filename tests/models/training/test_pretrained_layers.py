@@ -86,8 +86,8 @@ def test_a_late_thaw_is_resumed_bit_exactly(make_dataset, tmp_path, weights):
 
 def test_learning_rates_fall_towards_the_stem():
     config = replace(
-        CONFIG, steps=10, warmup_steps=4, pretrained="auto",
-        backbone=BackboneTuning(lr_scale=0.5, layer_decay=0.5, frozen_share=0.2),
+        CONFIG, steps=40, warmup_steps=8, pretrained="auto",
+        backbone=BackboneTuning(lr_scale=0.5, layer_decay=0.5, frozen_share=0.05),
     )  # fmt: skip
     network = DetectorNetwork("lite0", 2, torch.Generator())
     layers = PretrainedLayers(network, network.state_dict().keys(), config)

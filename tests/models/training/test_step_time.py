@@ -71,6 +71,6 @@ def test_steps_fit_the_budget(budget_s, step_s, steps):
 
 def test_the_schedule_keeps_its_shape_in_shorter_trainings():
     shorter = set_steps(CONFIG, 300)
-    assert (shorter.steps, shorter.warmup_steps, shorter.mix_steps) == (300, 10, 150)
+    assert (shorter.steps, shorter.limited_warmup_steps, shorter.mix_steps) == (300, 30, 150)
     longer = set_steps(CONFIG, 6000)
-    assert (longer.steps, longer.warmup_steps, longer.mix_steps) == (6000, 100, 1500)
+    assert (longer.steps, longer.limited_warmup_steps, longer.mix_steps) == (6000, 100, 1500)
