@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from result_tables import (
+    backbones,
     cameras,
     curves,
     dice,
@@ -46,6 +47,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "dice-differences": ("dice.json", dice.tabulate_ablation_differences),
     "learning-curve": ("dice.json", dice.tabulate_learning_curve),
     "equivalents": ("dice.json", dice.tabulate_equivalents),
+    "backbones": ("backbones.json", backbones.tabulate_backbones),
+    "backbone-scores": ("backbones.json", backbones.tabulate_backbone_scores),
     "curve-points": ("curve.json", curves.tabulate_points),
     "curve-fits": ("curve.json", curves.tabulate_fits),
     "photo-fits": ("curve.json", curves.tabulate_photo_fits),
