@@ -2,10 +2,10 @@
 
     python benchmarks/backbones.py [--work DIR] [--families dice ...] [--cpu-s S] [--at-once N] [--minutes M]
 
-Each variant trains on the same renders for the CPU time of ``--cpu-s``: its steps follow from the time of one
-step, measured with one thread before the trainings and then kept in ``--work``, as are the trained weights, so that
-a run can be resumed; no training starts after ``--minutes``. The test images choose nothing. Writes
-``benchmarks/results/backbones.json``.
+Each variant trains on the same renders for the CPU time of ``--cpu-s``: the number of its steps follows from the
+time of one step, which is measured with one thread before the trainings. Times and trained weights stay in
+``--work``, so that a run can be resumed; no training starts after ``--minutes``. The test images choose nothing.
+Writes ``benchmarks/results/backbones.json``.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Arguments:
     """Folder of datasets and training runs; both are resumed."""
     families: tuple[str, ...] = tuple(FAMILIES)
     """Families to train."""
-    cpu_s: float = 600.0
+    cpu_s: float = 400.0
     """CPU time of each training in seconds."""
     minutes: float = 1e9
     """Start no training after this many minutes; 0 only scores existing runs."""
@@ -160,13 +160,13 @@ def _measure_budget(
     variant: str, name: str, renders: Dataset, arguments: Arguments
 ) -> dict[str, Any]:
     """Return the number of steps for the CPU time, and the time of a step."""
-    path = arguments.work / name / f"steps-{variant.replace(' ', '-')}.json"
+    path = arguments.work / name / f"step-{variant.replace(' ', '-')}.json"
     if not path.is_file():
-        step_s = _measure_step_s(variant, FAMILIES[name], renders)
-        write_json(path, {"steps": round(arguments.cpu_s / step_s), "step_cpu_s": step_s})
-    budget: dict[str, Any] = json.loads(path.read_text())
-    print(f"{name}, {variant}: {budget['steps']} steps", flush=True)
-    return budget
+        write_json(path, {"step_cpu_s": _measure_step_s(variant, FAMILIES[name], renders)})
+    step_s: float = json.loads(path.read_text())["step_cpu_s"]
+    steps = round(arguments.cpu_s / step_s)
+    print(f"{name}, {variant}: {steps} steps", flush=True)
+    return {"steps": steps, "step_cpu_s": step_s}
 
 
 def _run(
