@@ -58,6 +58,9 @@ Floats = NDArray[np.float64]
 SHIPPED_WEIGHTS = shipped_weights.SHIPPED_WEIGHTS
 
 _MIN_OBJECTNESS = 0.5  # for confident objects of any category
+_MIN_ROI_OBJECTNESS = 0.05
+"""Lowest objectness of a detection that the RoI network sees. On development photos of dice it changes no AP, even of
+a barely trained detector, and halves the time."""
 _MIN_UNCERTAINTY = 0.01  # lowest plausible one of a surface point, relative to the object's size
 
 
@@ -318,6 +321,8 @@ def _decode_level(
     decoded = decoded.select(
         (longer_sides_px >= level.min_side_px) & (longer_sides_px <= level.max_side_px)
     )
+    if has_roi_network:
+        decoded = decoded.select(decoded.objectness >= _MIN_ROI_OBJECTNESS)
     if has_roi_network and score_floor is not None:  # skip boxes whose score cannot reach the floor
         decoded = decoded.select(
             _compute_max_scores(decoded.objectness, calibration) >= score_floor

@@ -127,7 +127,8 @@ class TrainConfig:
         steps: number of batches.
         seed: random seed, 0 or more.
         architecture: ``nano``, ``small``, ``base``, ``lite0``, ``lite1``, ``lite2`` or ``scout``, or name of a
-            torchvision model for detection, instance masks, keypoints or segmentation.
+            torchvision model for detection, instance masks, keypoints or segmentation; with initial weights,
+            theirs.
         pretrained: weights to start from, unless another training is continued: ``auto`` for those of the
             architecture's backbone that are on this computer; ``efficientnet-lite0`` of a Python package; a name
             of torchvision (``FCOS_ResNet50_FPN_Weights.COCO_V1``; for a backbone

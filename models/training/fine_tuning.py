@@ -80,17 +80,13 @@ def load_initial_weights(
     Args:
         path: file of the weights.
         categories: categories of the data, in any order.
-        config: settings of the training.
+        config: settings of the training; the architecture is that of the weights.
 
     Raises:
-        CheckpointError: if a file is missing or broken, or architecture, categories or tasks differ.
+        CheckpointError: if a file is missing or broken, or categories or tasks differ.
     """
     detector = load_detector(path)
     card = detector.card
-    if card.architecture != config.architecture:
-        raise _make_mismatch_error(
-            path, "architecture", f'"{card.architecture}"', f'"{config.architecture}"'
-        )
     if set(card.categories) != set(categories):
         raise CheckpointError(
             path,

@@ -211,7 +211,8 @@ def make_training_setup(
 
     Args:
         datasets: labelled datasets and their weights.
-        config: settings of the training; with initial weights, ``fine_tuning`` gets its defaults if unset.
+        config: settings of the training; with initial weights, the architecture is theirs and ``fine_tuning`` gets
+            its defaults if unset.
         auxiliary_data: initial weights, target images, background images, validation set.
 
     Raises:
@@ -222,19 +223,22 @@ def make_training_setup(
     """
     categories = check_datasets(datasets, config)
     _check_auxiliary_data(config, auxiliary_data)
-    if auxiliary_data.initial_weights is not None and config.fine_tuning is None:
-        config = replace(config, fine_tuning=FineTuning())
-    config, pretrained = _read_pretrained(config, auxiliary_data)
+    initial_weights = None
+    if auxiliary_data.initial_weights is not None:
+        initial_weights = load_initial_weights(auxiliary_data.initial_weights, categories, config)
+        config = replace(
+            config,
+            architecture=initial_weights.card.architecture,
+            pretrained="",
+            backbone=None,
+            fine_tuning=config.fine_tuning or FineTuning(),
+        )
+    config, pretrained = _read_pretrained(config)
     datasets = tuple(
         (select_boxes(dataset, amodal=config.amodal), weight) for dataset, weight in datasets
     )
     objects = read_object_geometries([dataset for dataset, _ in datasets]) if config.poses else {}
     keypoints = collect_keypoint_names(datasets, config)
-    initial_weights = (
-        None
-        if auxiliary_data.initial_weights is None
-        else load_initial_weights(auxiliary_data.initial_weights, categories, config)
-    )
     if initial_weights is not None:
         initial_weights.check_objects(objects, keypoints)
         categories, keypoints = initial_weights.card.categories, initial_weights.card.keypoints
@@ -298,13 +302,9 @@ def make_training_setup(
     )
 
 
-def _read_pretrained(
-    config: TrainConfig, auxiliary_data: AuxiliaryData
-) -> tuple[TrainConfig, PretrainedWeights | None]:
-    """Return the configuration with the chosen pretrained weights, and these; none if a detector is fine-tuned."""
+def _read_pretrained(config: TrainConfig) -> tuple[TrainConfig, PretrainedWeights | None]:
+    """Return the configuration with the chosen pretrained weights, and these if there are any."""
     name = resolve_pretrained(config.pretrained, config.architecture)
-    if auxiliary_data.initial_weights is not None:
-        name = ""
     if not name:
         return replace(config, pretrained="", backbone=None), None
     has_backbone = not config.is_torchvision

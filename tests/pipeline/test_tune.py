@@ -163,8 +163,11 @@ def _labelled_by_itself(tables, folder):
 
 
 def test_unlabelled_images_select_the_input_scale_only(coco, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(scale_selection, "MIN_OBJECTS", 5.0)  # of 24 small images
-    photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
+    monkeypatch.setattr(scale_selection, "MIN_OBJECTS", 2.0)  # in 8 small images
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for sample in read_real_images(coco).samples[:8]:
+        shutil.copy(sample.rgb, photos)
     out = tmp_path / "out"
     assert tune("dice", photos, out, "--json") == 0
     said = capsys.readouterr()

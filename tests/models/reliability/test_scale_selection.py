@@ -77,7 +77,7 @@ def detector(write_dataset, tmp_path_factory):
     torch.set_num_threads(1)
     root = tmp_path_factory.mktemp("trained")
     config = TrainConfig(
-        steps=400, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20
+        steps=150, batch=4, crop_px=64, photometric=False, learning_rate=2e-3, warmup_steps=20
     )
     yield train_detector(((write_dataset(root / "set", n=12), 1.0),), config, root / "run")
     torch.set_num_threads(threads)

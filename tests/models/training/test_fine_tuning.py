@@ -15,7 +15,7 @@ from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.models.network.targets import make_targets, stack_targets
 from sim2cam.models.training.batches import DetectorBatch
-from sim2cam.models.training.config import FineTuning, TrainConfig
+from sim2cam.models.training.config import BackboneTuning, FineTuning, TrainConfig
 from sim2cam.models.training.fine_tuning import compute_lr_scale, copy_weights, load_initial_weights
 from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
 from sim2cam.models.training.task import NativeTask
@@ -202,14 +202,16 @@ def test_other_weights_are_not_gone_on_from(base, photos, tmp_path):
         tune(other, photos, run, None, resume=True)
 
 
+def test_the_architecture_is_that_of_the_weights(base, photos):
+    config = replace(TINY, architecture="lite0", pretrained="auto", backbone=BackboneTuning())
+    setup = make_training_setup(((photos, 1.0),), config, AuxiliaryData(initial_weights=base))
+    assert (setup.config.architecture, setup.config.pretrained) == ("nano", "")
+    assert setup.pretrained is None and setup.config.backbone is None
+
+
 BRICK = ObjectGeometry(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
 LONGER = ObjectGeometry(((-0.04, -0.02, -0.01), (0.04, 0.02, 0.01)))
 OTHERS = [
-    (
-        {"architecture": "small"}, {},
-        'was trained with architecture = "small", not "nano". Set architecture = "small" in the '
-        "recipe's [train], or choose other weights.",
-    ),
     (
         {"categories": ("square", "cube")}, {},
         "predicts square, cube, but the data have square, disc. Rename them with --map, drop others with "
