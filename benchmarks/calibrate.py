@@ -1,10 +1,10 @@
 """Accuracy of ``calibrate`` on simulated cameras with random, hidden parameters.
 
-    python benchmarks/calibrate.py [--cameras N] [--photos N] [--at-once N] [--minutes M]
+    python benchmarks/calibrate.py [--cameras N] [--photos N] [--at-once N] [--minutes M] [--work DIR]
 
 Writes ``calibrate.json`` to ``benchmarks/results``: the error of each parameter and the coverage of its
-95 % interval. Each camera is stored when it is done, and an interrupted run resumes. Delete the file if
-the measurement changes.
+95 % interval. Each camera is stored in ``--work`` when it is done, and an interrupted run resumes. Delete
+that folder if the measurement changes.
 """
 
 from __future__ import annotations
@@ -65,18 +65,21 @@ class Arguments:
     """Cameras in parallel, one thread each."""
     minutes: float = 1e9
     """Stop after the camera that exceeds this time; 0 only summarizes existing results."""
+    work: Path = Path("runs/calibrate")
+    """Folder of the results of each camera."""
     out: Path = Path(__file__).parent / "results"
     """Folder of the results."""
 
 
 def main(arguments: Arguments) -> None:
     """Render, calibrate and score hidden cameras, and write the results."""
-    start, path = time.monotonic(), arguments.out / "calibrate.json"
-    results_by_camera = read_results(path, arguments.photos)
+    start, stored = time.monotonic(), arguments.work / f"{arguments.photos}-photos.json"
+    results_by_camera = json.loads(stored.read_text()) if stored.is_file() else {}
     numbers = range(FIRST, FIRST + arguments.cameras) if arguments.minutes else ()
     missing = [Hidden(n, arguments.photos) for n in numbers if str(n) not in results_by_camera]
     for number, entry in map_units(score, missing, arguments.at_once):
         results_by_camera[str(number)] = entry
+        write_json(stored, results_by_camera)
         failed = {
             name: result[FAILED] for name, result in results_by_camera.items() if FAILED in result
         }
@@ -84,10 +87,10 @@ def main(arguments: Arguments) -> None:
             "photos": arguments.photos,
             "summary": summarize(results_by_camera),
             "failed": failed,
-            "cameras": results_by_camera,
+            "cameras": len(results_by_camera),
+            "environment": collect_environment(None, arguments.at_once),
         }
-        facts["environment"] = collect_environment(None, arguments.at_once)
-        write_json(path, facts, indented=False)
+        write_json(arguments.out / "calibrate.json", facts)
         minutes = (time.monotonic() - start) / 60
         status = entry.get(FAILED, f"{len(entry)} parameters")
         print(f"{minutes:6.1f} min  camera {number}: {status}", file=sys.stderr)
@@ -123,13 +126,6 @@ class Truth:
 
     cameras: tuple[Camera, ...]
     spin_rad_s: float = 0.0
-
-
-def read_results(path: Path, photos: int) -> dict[str, Any]:
-    """Return earlier results by camera number; none if the number of photos differs."""
-    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    cameras: dict[str, Any] = known.get("cameras", {})
-    return cameras if known.get("photos") == photos else {}
 
 
 def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:

@@ -23,6 +23,8 @@ from dice import read_splits
 
 from sim2cam.commands.backgrounds import Backgrounds, find_backgrounds
 from sim2cam.commands.console import Console
+from sim2cam.data.data_folder import locate_data_folder
+from sim2cam.data.photo_sources import list_photo_folders
 from sim2cam.data.sample import Dataset
 from sim2cam.data.set_operations import merge_datasets
 from sim2cam.experiments.benchmark import bench
@@ -65,10 +67,10 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Render, train twice, calibrate, and write weights and card."""
+    if not list_photo_folders(locate_data_folder()):
+        raise SystemExit("No background photographs. First run: sim2cam fetch backgrounds")
     renders = [render(recipe, count, SEED, arguments) for recipe, count in RENDERS.items()]
     backgrounds = find_backgrounds(renders, Console(0))
-    if backgrounds.images is None:
-        raise SystemExit("No background photographs. First run: sim2cam fetch backgrounds")
     use_threads(arguments.threads)
     datasets = tuple((dataset, 1.0) for dataset in renders)
     run = arguments.work / "first"

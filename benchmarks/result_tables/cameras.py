@@ -25,7 +25,7 @@ CHANGES = {"8 % of the light astray": "veiling glare of 8 %", "a third of the el
 def tabulate_calibration(results: Results) -> str:
     """Return the accuracy of ``calibrate`` by parameter."""
     summary = (results or {}).get("summary", {})
-    count = len((results or {}).get("cameras", {}))
+    count = (results or {}).get("cameras", 0)
     return format_table(
         ("parameter", "estimated for", "median error", "median width of the interval", "true value in the 95 % interval"),
         (

@@ -239,7 +239,7 @@ ROWS = {
         f"| contour-based refinement | {' | '.join([CELL] * 2 + [BETTER_CELL] * 3)} |",
     ),
     "calibrate": (
-        {"summary": {"sensor.vignetting": COVERED}, "cameras": {"0": {}, "1": {}, "2": {}}},
+        {"summary": {"sensor.vignetting": COVERED}, "cameras": 3},
         f"| `sensor.vignetting` | 2 of 3 | 0.0123 | 0.1 | {CELL} |",
     ),
     "false-alarms": (

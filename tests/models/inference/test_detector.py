@@ -378,6 +378,22 @@ def test_a_floor_is_of_what_close_ups_say(scaling):
         assert predict_image(detector, rgb, score_floor=floor).detections == wanted
 
 
+def test_unlikely_detections_are_not_classified():
+    maps = drawn_maps([(12, 24, 52, 64, 1, 4.0), (100, 24, 140, 64, 1, -4.0)])
+    rgb = squares_on_grey(((32, 44), RED), size=(96, 160))
+    boxes_seen = []
+
+    class Counting(Reads):
+        def __call__(self, rgb):
+            boxes_seen.append(len(rgb))
+            return super().__call__(rgb)
+
+    detector = NativeDetector(Says(maps, Counting(categories=True)), POSED)
+    (found,) = predict_image(detector, rgb, input_scale=1.0).detections
+    assert found.box_xyxy[0] == pytest.approx(12, abs=1)
+    assert boxes_seen == [len(POSED.roi_views)]
+
+
 def test_all_cells_of_a_surface_are_taken_as_sure_as_they_are():
     spread = torch.rand(CELLS, CELLS, generator=torch.Generator().manual_seed(0))
     maps = drawn_maps([(20, 20, 60, 60, 0, 4.0)])
@@ -402,6 +418,8 @@ def test_without_a_detection_there_is_no_surface():
 @pytest.fixture
 def posed_weights(tmp_path):
     network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0), poses=True)
+    with torch.no_grad():
+        network.box_head[1].bias[0] = 4.0  # objects everywhere
     path = tmp_path / "posed.safetensors"
     save_detector(path, network.state_dict(), POSED)
     return path
