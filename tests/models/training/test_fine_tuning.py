@@ -206,7 +206,8 @@ def test_the_architecture_is_that_of_the_weights(base, photos):
     config = replace(TINY, architecture="lite0", pretrained="auto", backbone=BackboneTuning())
     setup = make_training_setup(((photos, 1.0),), config, AuxiliaryData(initial_weights=base))
     assert (setup.config.architecture, setup.config.pretrained) == ("nano", "")
-    assert setup.pretrained is None and setup.config.backbone is None
+    assert setup.pretrained is None
+    assert setup.config.backbone is None
 
 
 BRICK = ObjectGeometry(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
