@@ -67,7 +67,9 @@ def test_a_camera_that_fails_is_named_and_stops_no_other(tmp_path, monkeypatch, 
     assert written["failed"] == {str(FIRST): "nothing settles"}
     assert set(written["summary"]) == {"sensor.blur_px"}
     assert f"camera {FIRST}: nothing settles" in capsys.readouterr().err
-    main(Arguments(cameras=2, photos=4, work=tmp_path / "work", out=tmp_path))  # which is not tried again
+    main(
+        Arguments(cameras=2, photos=4, work=tmp_path / "work", out=tmp_path)
+    )  # which is not tried again
     assert capsys.readouterr().err == ""
 
 

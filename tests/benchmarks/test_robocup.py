@@ -1,9 +1,19 @@
-"""The ablation study on robocup: one plan per network, and scorings of single categories."""
+"""The ablation study on robocup: its variants, and scorings of single categories."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from robocup import CATEGORIES, VARIANTS, Arguments, main, make_plan, select_categories
+from robocup import (
+    BASELINE,
+    CATEGORIES,
+    VARIANTS,
+    Arguments,
+    main,
+    make_plan,
+    select_categories,
+    split_by_weights,
+)
 
 from sim2cam.data.real_images import RealImageSplits
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
@@ -29,17 +39,19 @@ def test_scored_labels_are_those_of_the_selected_categories(name, count):
     assert selected.train is splits.train
 
 
-def test_networks_share_no_file_of_predictions():
-    plan = make_plan("nano", Arguments())
-    other = [variant.name.replace("nano", "lite0") for variant in plan.variants]
-    assert len(plan.variants) == len(VARIANTS)
-    assert not {variant.name for variant in plan.variants} & set(other)
-    paths = [locate_result(Path(), variant, 0) for variant in plan.variants]
-    assert len(set(paths)) == len(paths)
-    assert plan.config.architecture == "nano"
+def test_only_one_variant_starts_from_random_weights():
+    plan = make_plan(Arguments())
+    pretrained, from_scratch = split_by_weights(plan, [variant.name for variant in VARIANTS])
+    assert {len(pretrained.variants), len(from_scratch.variants)} == {len(VARIANTS) - 1, 1}
+    assert (pretrained.config.pretrained, from_scratch.config.pretrained) == ("auto", "")
+    assert replace(from_scratch.config, pretrained="auto") == pretrained.config == plan.config
+    paths = {locate_result(Path(), variant, 0) for variant in plan.variants}
+    assert len(paths) == len(VARIANTS)
+    selected, rest = split_by_weights(plan, [BASELINE])
+    assert [variant.name for variant in selected.variants] == [BASELINE]
+    assert rest.variants == ()
 
 
-@pytest.mark.parametrize(("option", "problem"), [("arms", "--arms"), ("networks", "--networks")])
-def test_unknown_names_are_refused(option, problem):
-    with pytest.raises(SystemExit, match=f"{problem}: unknown: nothing"):
-        main(Arguments(**{option: ("nothing",)}))
+def test_unknown_names_are_refused():
+    with pytest.raises(SystemExit, match="--arms: unknown: nothing"):
+        main(Arguments(arms=("nothing",)))
