@@ -191,8 +191,10 @@ def _classify_false_positive(
 
 def _lies_in_ignored(detection: Detection, objects: Sequence[LabelledObject]) -> bool:
     """Return whether a detection matches an ignored object of its category."""
-    box = stack_boxes([detection])
     ignored = [o for o in objects if is_ignored(o) and o.category == detection.category]
+    if not ignored:
+        return False
+    box = stack_boxes([detection])
     crowds = stack_boxes([o for o in ignored if o.is_crowd])
     single = stack_boxes([o for o in ignored if not o.is_crowd])
     coverage = np.append(pairwise_coverage(box, crowds), pairwise_iou(box, single))

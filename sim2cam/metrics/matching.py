@@ -43,6 +43,7 @@ def match_boxes(
     truth_xyxy: NDArray[np.float64],
     ignored: NDArray[np.bool_],
     crowd: NDArray[np.bool_],
+    thresholds: NDArray[np.float64] = IOU_THRESHOLDS,
 ) -> ImageMatches:
     """Return the matches of one category in one image by box IoU.
 
@@ -51,9 +52,14 @@ def match_boxes(
         truth_xyxy: labelled boxes (m, 4).
         ignored: which objects are not scored (m,), including crowds.
         crowd: which objects are groups (m,), which any number of detections may match.
+        thresholds: smallest IoU of a match (t,).
     """
     return match_overlaps(
-        _compute_overlap(detected_xyxy, truth_xyxy, crowd), scores, ignored, crowd
+        _compute_overlap(detected_xyxy, truth_xyxy, crowd),
+        scores,
+        ignored,
+        crowd,
+        thresholds=thresholds,
     )
 
 
@@ -63,20 +69,22 @@ def match_overlaps(
     ignored: NDArray[np.bool_],
     crowd: NDArray[np.bool_],
     max_detections: int = MAX_DETECTIONS,
+    thresholds: NDArray[np.float64] = IOU_THRESHOLDS,
 ) -> ImageMatches:
     """Return the matches of one category in one image by a similarity.
 
     Args:
         overlap: similarity of detections and objects, 0 to 1 (n, m).
         scores, ignored, crowd: as in ``match_boxes``.
+        thresholds: smallest similarity of a match (t,).
     """
     order = np.argsort(-scores, kind="mergesort")[:max_detections]
     truth_order = np.argsort(ignored, kind="mergesort")  # ignored objects last
     truth_ignored, truth_crowd = ignored[truth_order], crowd[truth_order]
     overlap = overlap[np.ix_(order, truth_order)]
-    is_true_positive = np.zeros((len(IOU_THRESHOLDS), len(order)), np.bool_)
+    is_true_positive = np.zeros((len(thresholds), len(order)), np.bool_)
     is_counted = np.ones_like(is_true_positive)
-    for level, threshold in enumerate(IOU_THRESHOLDS):
+    for level, threshold in enumerate(thresholds):
         is_taken = np.zeros(len(truth_crowd), np.bool_)
         for index in np.flatnonzero(_reaches(overlap, threshold).any(axis=1)):
             candidates = (~truth_ignored & ~is_taken, truth_ignored & (truth_crowd | ~is_taken))

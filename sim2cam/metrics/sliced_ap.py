@@ -22,15 +22,17 @@ from sim2cam.metrics.detection import (
     is_ignored,
     stack_boxes,
 )
-from sim2cam.metrics.matching import CategoryMatches, ImageMatches, match_boxes
+from sim2cam.metrics.matching import IOU_THRESHOLDS, CategoryMatches, ImageMatches, match_boxes
 from sim2cam.metrics.resampling import group_images
 from sim2cam.metrics.slices import SIZE_EDGES_PX, VISIBILITY_EDGES
 
 Range = tuple[float, float]
 T = TypeVar("T")
+_THRESHOLDS = IOU_THRESHOLDS[:1]
 _NO_MATCHES = match_boxes(
-    np.zeros((0, 4)), np.zeros(0), np.zeros((0, 4)), np.zeros(0, np.bool_), np.zeros(0, np.bool_)
-)
+    np.zeros((0, 4)), np.zeros(0), np.zeros((0, 4)), np.zeros(0, np.bool_), np.zeros(0, np.bool_),
+    _THRESHOLDS,
+)  # fmt: skip
 
 
 class SlicedEvaluator:
@@ -110,6 +112,7 @@ def _match_range(
         stack_boxes(labels),
         np.array(ignored, np.bool_),
         np.array([o.is_crowd for o in labels], np.bool_),
+        _THRESHOLDS,
     )
     if measure is _measure_size:
         is_within = np.array([_is_within(_measure_size(d), limits) for d in detections], np.bool_)
