@@ -117,7 +117,7 @@ class New:
     assets: Path | None = None
     """Folder of mesh files."""
     kind: str | None = None
-    """Kind of objects instead of meshes: block, board, bolt, card, carton, die, domino, nut, tin or twisty."""
+    """Kind of objects instead of meshes: ball, block, board, bolt, card, carton, die, domino, nut, robot, tin or twisty."""
     captures: Path | None = None
     """Real images (folder or COCO file) that set the image size."""
     overwrite: Overwrite = False

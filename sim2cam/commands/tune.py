@@ -166,7 +166,7 @@ class Tune:
         images = merge_datasets(datasets)
         console.info(
             "the images have no labels: the input scale is selected by the agreement of detections, and box "
-            f"expansion and confidences are unchanged. At most {MAX_IMAGES} images are used."
+            f"padding and confidences are unchanged. At most {MAX_IMAGES} images are used."
         )
         with console.show_progress("input scales") as stages:
             selection = select_input_scale(detector, images, progress=stages("input scales"))
