@@ -183,7 +183,7 @@ def collect_notes(captures: RealImageSplits, *, variant_count: int) -> tuple[str
         "No development images: nothing is tuned."
         if dev is None
         else f"The labels of {len(dev.samples)} development images tune the input scale and the box "
-        "expansion only. Variants that train on some of them are tuned on the rest.",
+        "padding only. Variants that train on some of them are tuned on the rest.",
         describe_near_duplicates(near_duplicates, len(test_samples)),
         _describe_shared_sessions(training, test_samples),
     )
