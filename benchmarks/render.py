@@ -171,7 +171,7 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
     pyrender = cpu["pyrender"].get("RGB, depth")
     cycles = cpu["Blender Cycles, 16 samples"].get("RGB, depth, ids")
     end_to_end = results["end_to_end"]
-    two = end_to_end["workers"]["2"]["images_per_s"]["value"]
+    one, two = (end_to_end["workers"][n]["images_per_s"]["value"] for n in ("1", "2"))
     full = end_to_end["full"]["images_per_s"]["value"]
     rows = [
         (f"all channels, hard shadows, {objects}, CPU-ms", "at most 90", f"{plain:.0f}"),
@@ -192,7 +192,7 @@ def list_aims(results: dict[str, Any]) -> list[dict[str, str]]:
         ),
         ("detection channels, images per second, 2 workers", "at least 8", f"{two:.1f}"),
         ("all channels, images per second, 2 workers", "at least 2.5", f"{full:.1f}"),
-        ("speedup with 2 workers", "at least 1.9", f"{end_to_end['scaling']:.2f}"),
+        ("speedup with 2 workers", "at least 1.9", f"{two / one:.2f}"),
     ]
     return [dict(zip(("what", "aim", "measured"), row, strict=True)) for row in rows]
 

@@ -141,4 +141,4 @@ PRESETS: Mapping[str, TranslatorConfig] = {
     "small": TranslatorConfig(steps=2400, bfloat16=True),
     "large": TranslatorConfig(steps=5000, patch_px=512, width=64, blocks=6, bfloat16=True),
 }
-"""Settings aimed at 2 and 20 minutes on two CPU cores and at half an hour on a GPU; these times are not measured."""
+"""Settings for a first try, for a CPU and for a GPU."""

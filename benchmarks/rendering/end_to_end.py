@@ -19,7 +19,7 @@ def measure_end_to_end(recipe: Path, full: Path, image_count: int, repeats: int)
     """Return the throughput of ``sim2cam render`` with one and two workers.
 
     A short run of one shard per worker precedes each long run. It warms up, and the difference in time gives
-    the throughput without startup, from which the scaling is computed.
+    the throughput without startup (``pace_per_s``).
 
     Args:
         recipe: recipe of the images.
@@ -28,11 +28,9 @@ def measure_end_to_end(recipe: Path, full: Path, image_count: int, repeats: int)
         repeats: repetitions of both runs.
     """
     results = {workers: _measure(recipe, workers, image_count, repeats) for workers in WORKERS}
-    one, two = (results[workers]["pace_per_s"]["value"] for workers in WORKERS)
     return {
         "pictures": image_count,
         "workers": {str(workers): facts for workers, facts in results.items()},
-        "scaling": two / one,
         "full": _measure(full, 2, image_count, repeats),
     }
 

@@ -9,7 +9,7 @@ from result_tables.cells import Results, format_number, format_score, format_tab
 
 UNCHANGED = (
     ("rendered", "same", "hidden cameras, 20 images and 8 later images"),
-    ("dice", "same", "photos of dice at random, 60 and 20 later photos"),
+    ("dice", "same", "photos of dice, random 60 and 20 of two days"),
     ("gopro", "same", "lens alone, random halves of 35 photos of a chessboard"),
     ("dice", "halves of a day", "photos of dice, first and second half of a day"),
     ("dice", "other day", "photos of dice, one day and the other"),

@@ -23,10 +23,10 @@ from sim2cam.errors import CheckpointError
 from sim2cam.models.network.detector import STRIDE_PX, DetectorNetwork
 
 MAX_FALSE_POSITIVE_RATE = 0.05
-"""Target share of in-distribution images that count as OOD; needs ``MIN_CALIBRATION_IMAGES``."""
+"""Target share of in-distribution images that count as OOD."""
 
 MIN_CALIBRATION_IMAGES = math.ceil(1 / MAX_FALSE_POSITIVE_RATE) - 1
-"""Smallest number of images for which both thresholds together can keep ``MAX_FALSE_POSITIVE_RATE``."""
+"""Smallest number of images for which each threshold can keep ``MAX_FALSE_POSITIVE_RATE``; both together need twice as many."""
 
 DISTANCE_SLACK = 1.1
 """Factor on the distance threshold, because distances of one camera drift over hours."""

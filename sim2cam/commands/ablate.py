@@ -59,8 +59,8 @@ class Ablate:
     """Number of images per rendered dataset."""
     seed: Rare[int] = 0
     """Random seed of the renders."""
-    minutes: Rare[float] = _UNLIMITED_MINUTES
-    """Start no training after this many minutes; 0 only scores existing results."""
+    minutes: Rare[float | None] = None
+    """Start no training after this many minutes; 0 only scores existing results; default: no limit."""
     sessions: Sessions = None
     map: Rare[CategoryMap] = ()
     ignore_unmatched: Rare[bool] = False
@@ -130,7 +130,7 @@ class Ablate:
                     captures,
                     self.out,
                     workers=self.workers,
-                    minutes=self.minutes,
+                    minutes=_UNLIMITED_MINUTES if self.minutes is None else self.minutes,
                     device=self.device,
                     progress=stages("trainings"),
                 )
@@ -163,7 +163,7 @@ class Ablate:
         for name in ("seeds", "count"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name} must be 1 or more, not {getattr(self, name)}")
-        if not self.minutes >= 0:  # also rejects NaN
+        if self.minutes is not None and not self.minutes >= 0:  # also rejects NaN
             raise UsageError(f"--minutes must be 0 or more, not {self.minutes}")
 
     def _load_real_images(self, recipe: Recipe) -> RealImageSplits:

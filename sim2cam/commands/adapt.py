@@ -81,7 +81,7 @@ class AdaptTrain:
     verifier: Rare[Annotated[Path | None, Option("WEIGHTS")]] = None
     """Second detector of another architecture: dice-verifier or a file."""
     preset: Literal["demo", "small", "large"] | None = None
-    """Settings of the learned translator: demo (about 2 minutes on CPU), small (20 minutes on two cores) or large (30 minutes on a GPU); default: from the recipe."""
+    """Settings of the learned translator: demo (150 steps), small (2,400 steps) or large (5,000 steps of larger images, for a GPU); default: from the recipe."""
     paired: Rare[bool] = False
     """Train the learned translator on pairs: real images show the scenes of the renders of equal name, through the same lens."""
     steps: int | None = None

@@ -67,7 +67,7 @@ class Bench:
     captures: Path
     """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files. BOP: its test targets are scored, with amodal boxes and at least 10 % visible; poses also need its meshes. Without labels, weights get unsupervised scores."""
     out: Path | None = None
-    """Output file (.json) of scores, errors per image and detections; a page (.html) is written next to it."""
+    """Output file (.json) of scores, errors per image and detections; for detections on labelled images, a page (.html) is written next to it."""
     poses: Rare[Path | None] = None
     """Output file (.csv) of poses estimated in a BOP dataset; they are scored too."""
     refine: Refine = None
@@ -276,10 +276,14 @@ class Bench:
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.benchmark import bench_unlabelled
 
-        if self.map or self.ignore_unmatched:
-            raise UsageError(
-                f"--map and --ignore-unmatched require labels, but {self.captures} has none."
-            )
+        for name, value in (
+            ("--map", self.map),
+            ("--ignore-unmatched", self.ignore_unmatched),
+            ("--validation", self.validation),
+            ("--poses", self.poses),
+        ):
+            if value:
+                raise UsageError(f"{name} requires labels, but {self.captures} has none.")
         detector = self._load_detector()
         with console.show_progress("predicting") as stages:
             result = bench_unlabelled(detector, captures, progress=stages("predicting"))

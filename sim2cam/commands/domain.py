@@ -125,11 +125,11 @@ class DomainFit:
     captures: Path
     """Real images: folder of photos, or COCO file (labels are ignored)."""
     out: Path
-    """Folder of the trials, the recipe NAME-fitted.toml and the page."""
+    """Folder of the recipe NAME-fitted.toml; without --detector also of the trials and the page."""
     trials: int = 40
-    """Number of trials."""
+    """Number of trials; not used with --detector."""
     count: int = 64
-    """Number of renders per trial."""
+    """Number of renders, per trial without --detector."""
     factors: Rare[Annotated[str, Option("NAMES")]] = ""
     """Comma-separated groups and factors, such as light,view/tilt_rad; default: light, texture, number, size and pose."""
     weights: Rare[Path | None] = None

@@ -62,7 +62,7 @@ class Predict:
     out: Path | None = None
     """Folder for the images with drawn detections."""
     camera: Rare[Path | None] = None
-    """Camera file with the lens: camera.json of calibrate, or a COLMAP, Kalibr, ROS or OpenCV file of one camera; default: the lens of the dataset."""
+    """Camera file with the lens, for weights that predict poses: camera.json of calibrate, or a COLMAP, Kalibr, ROS or OpenCV file of one camera; default: the lens of the dataset."""
     refine: Refine = None
     min_score: float = 0.5
     """Minimum score of detections, 0 to 1."""

@@ -103,7 +103,7 @@ class Train:
     steps: int | None = None
     """Training steps; default: from the recipe."""
     minutes: float | None = None
-    """Time budget of the steps instead of --steps; the number of steps follows from the measured time of a step, and the learning-rate schedule from the number of steps."""
+    """Time budget of the steps instead of --steps; the number of steps follows from the measured time of a step, and the learning-rate schedule from the number of steps. A resumed training keeps its number of steps."""
     seed: int | None = None
     """Random seed; default: from the recipe."""
     limit: Rare[int | None] = None
@@ -115,7 +115,7 @@ class Train:
     backgrounds: Rare[Annotated[tuple[Path, ...], Option("IMAGES")]] = (AUTO,)
     """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used behind and before the objects in half of the samples each. auto: the photographs of sim2cam fetch. none: without. Default: auto."""
     background_mix: Rare[tuple[float, ...]] = ()
-    """Share of each of the --backgrounds; default: by the number of images, equal shares with auto."""
+    """Share of each folder of --backgrounds; default: by the number of images. Not with auto, which takes equal shares, or none."""
     validation: Path | None = None
     """Labelled real images that select input scale and box padding, calibrate confidences and, with patience in [train], stop the training early. They must not be among the data."""
     held_out: Rare[float] = 0.05
@@ -314,6 +314,8 @@ class Train:
             )
         if not 0 <= self.held_out < 1:
             raise UsageError(f"--held-out must be at least 0 and less than 1, not {self.held_out}")
+        if self.background_mix and not list_background_paths(self.backgrounds):
+            raise UsageError("--background-mix needs folders in --backgrounds, not auto or none.")
         if self.background_mix and len(self.background_mix) != len(self.backgrounds):
             raise UsageError(
                 f"--background-mix has {len(self.background_mix)} values for {len(self.backgrounds)} "

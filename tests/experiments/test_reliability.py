@@ -255,8 +255,9 @@ def test_unlabelled_images_have_unsupervised_scores(
     said = cli("bench", weights, *flags).out
     assert "neighbourhood density: " in said
     assert ", of in-distribution images at most 0.095" in said
-    assert main(["bench", str(weights), *flags, "--map", "a=b"]) == 2
-    assert "--map and --ignore-unmatched require labels, but" in capsys.readouterr().err
+    for option in (["--map", "a=b"], ["--validation", str(coco)], ["--poses", str(out) + ".csv"]):
+        assert main(["bench", str(weights), *flags, *option]) == 2
+        assert f"{option[0]} requires labels, but" in capsys.readouterr().err
     assert "has no labels, so accuracy" in cli("bench", "dice", *flags).err
     network = DetectorNetwork("nano", 1, torch.Generator().manual_seed(0))
     card = DetectorCard("nano", ("die",), 0, {}, ())
