@@ -109,7 +109,7 @@ def main(arguments: Arguments) -> None:
 
 
 def make_plan(arguments: Arguments) -> AblationPlan:
-    """Return the study of all variants, with the settings of those that start from pretrained weights."""
+    """Return the plan of the ablation study; its training settings use pretrained weights."""
     config = replace(
         load_recipe("robocup").train,
         architecture="lite0",
@@ -129,7 +129,7 @@ def make_plan(arguments: Arguments) -> AblationPlan:
 
 
 def split_by_weights(plan: AblationPlan, arms: Collection[str]) -> tuple[AblationPlan, ...]:
-    """Return the studies of the selected variants that start from pretrained and from random weights."""
+    """Return two plans of the selected variants: those trained from pretrained weights, and the one from random weights."""
     selected = [variant for variant in plan.variants if variant.name in arms]
     return (
         replace(plan, variants=tuple(v for v in selected if v.name != FROM_SCRATCH)),

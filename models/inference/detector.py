@@ -59,8 +59,8 @@ SHIPPED_WEIGHTS = shipped_weights.SHIPPED_WEIGHTS
 
 _MIN_OBJECTNESS = 0.5  # for confident objects of any category
 _MIN_ROI_OBJECTNESS = 0.05
-"""Lowest objectness of a detection that the RoI network sees. On development photos of dice it changes no AP, even of
-a barely trained detector, and halves the time."""
+"""Lowest objectness of a detection that the RoI network classifies. The network takes most of the time of a prediction,
+and detections below are hardly ever correct."""
 _MIN_UNCERTAINTY = 0.01  # lowest plausible one of a surface point, relative to the object's size
 
 
