@@ -30,6 +30,10 @@ _MAX_ATTEMPTS = 2  # per unit
 _GRACE_S = 2.0  # after SIGTERM
 _HEARTBEAT_S = 1.0  # minimum interval of heartbeats
 _MAX_SHOWN = 3  # failures in an error
+_START_FAILURE = (
+    "a worker process ended before its first work unit; its error is printed above. Worker processes import the "
+    'script that starts them: call sim2cam in it under if __name__ == "__main__":, or with workers=1.'
+)
 
 _heartbeat_sender: Callable[[int | None], None] | None = None  # set while a unit runs
 
@@ -56,7 +60,8 @@ def map_units(
             finished yet: after each item that ``send_heartbeat`` reports, and after each result.
 
     Raises:
-        Sim2CamError: If units failed twice. Errors of ``function`` are raised as they are.
+        Sim2CamError: If units failed twice, or if a worker ends before its first unit, as in a script that
+            starts workers whenever it is imported. Errors of ``function`` are raised as they are.
     """
     if workers == 1 or len(units) <= 1:
         for unit in units:
@@ -113,6 +118,7 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
     unit: int
+    has_started: bool = False
     items: int = 0
     last_progress: float = field(default_factory=time.monotonic)
 
@@ -198,7 +204,12 @@ class _Pool(Generic[Unit, Result]):
             worker.process.join(_GRACE_S)
             code = worker.process.exitcode
             self._stop_worker(worker)
+            if not worker.has_started and code is not None and code >= 0:
+                raise Sim2CamError(_START_FAILURE) from None
             self._handle_failure(worker, _describe_exit(code), is_memory=code == -signal.SIGKILL)
+            return
+        worker.has_started = True
+        if kind == "started":
             return
         if kind == "beat":
             if value is not None:
@@ -258,6 +269,7 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
     """Run units received through a pipe until it is closed."""
     _prepare_worker(pipe)
     with suppress(EOFError, BrokenPipeError):
+        pipe.send(("started", None))
         while True:
             unit = pipe.recv()
             try:

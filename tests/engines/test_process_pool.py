@@ -209,6 +209,20 @@ def broken(n: int) -> int:
     return n // 0
 
 
+@pytest.mark.parametrize("guard", ["", "if __name__ == '__main__':\n    "])
+def test_a_script_that_starts_workers_on_import_is_told_what_to_write(tmp_path, guard):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"from sim2cam.engines.process_pool import map_units\n{guard}print(list(map_units(abs, [-1, -2, -3], 2)))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    lines = ended.stderr.splitlines()
+    assert (ended.returncode == 0) == (not lines) == bool(guard)
+    assert guard or 'under if __name__ == "__main__":' in lines[-1]
+
+
 def test_an_error_of_a_worker_names_its_place():
     with pytest.raises(RuntimeError, match=r"(?s)in broken.*ZeroDivisionError"):
         list(map_units(broken, [1, 2], 2))
