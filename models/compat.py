@@ -49,7 +49,14 @@ def _define_operators() -> None:
 
 _import_torchvision()
 
-from torchvision.models import detection, get_model, get_weight, list_models, segmentation  # noqa: E402, TID251
+from torchvision.models import (  # noqa: E402, TID251
+    detection,
+    get_model,
+    get_model_weights,
+    get_weight,
+    list_models,
+    segmentation,
+)
 from torchvision.models.detection import roi_heads  # noqa: E402, TID251
 from torchvision.models.detection.transform import GeneralizedRCNNTransform  # noqa: E402, TID251
 from torchvision.models.resnet import BasicBlock, ResNet  # noqa: E402, TID251
@@ -60,6 +67,7 @@ __all__ = [
     "ResNet",
     "detection",
     "get_model",
+    "get_model_weights",
     "get_weight",
     "has_operators",
     "list_models",

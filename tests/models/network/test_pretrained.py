@@ -4,12 +4,14 @@ import hashlib
 import sys
 from collections import OrderedDict
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional
 
 from sim2cam.errors import BackendError, CheckpointError, UsageError
+from sim2cam.models.compat import get_weight
 from sim2cam.models.network import pretrained as module
 from sim2cam.models.network.architectures import ARCHITECTURES
 from sim2cam.models.network.detector import DetectorNetwork
@@ -97,6 +99,19 @@ def test_auto_takes_what_is_installed_or_downloaded(package, tmp_path, monkeypat
     checkpoints.mkdir(parents=True)
     (checkpoints / "resnet18-f37072fd.pth").touch()
     assert resolve_pretrained("auto", "nano") == "ResNet18_Weights.IMAGENET1K_V1"
+
+
+def test_auto_takes_downloaded_weights_of_torchvision_models(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    checkpoints = tmp_path / "hub" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    model = "fasterrcnn_mobilenet_v3_large_fpn"
+    assert resolve_pretrained("auto", model) == ""
+    name = "FasterRCNN_MobileNet_V3_Large_FPN_Weights.COCO_V1"
+    assert suggest_pretrained(model) == f'set pretrained = "{name}", which is downloaded'
+    (checkpoints / Path(get_weight(name).url).name).touch()
+    assert resolve_pretrained("auto", model) == name
+    assert resolve_pretrained("auto", "fasterrcnn_resnet50_fpn") == ""
 
 
 def test_a_missing_package_is_named(monkeypatch):
