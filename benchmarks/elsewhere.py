@@ -1,12 +1,11 @@
 """Scores of the shipped dice detector outside its training distribution.
 
-    python benchmarks/elsewhere.py [--work DIR] [--pictures N] [--workers N] [--weights FILE --out FILE]
+    python benchmarks/elsewhere.py [--work DIR] [--pictures N] [--workers N]
 
 The test sets are other rooms, lenses, sensors, heaps, and path-traced images of the stand-in camera.
 Renders of the training recipe are the reference. Renders use their own seed and go to ``--work``. Box
 padding is off, because rendered boxes are tight. Writes ``benchmarks/results/elsewhere.json``. The low
-score on heaps led to the training with oblique renders. With ``--weights`` other weights are scored, to decide
-whether they ship (``docs/decisions/0025-shipped-weights.md``).
+score on heaps led to the training with oblique renders.
 """
 
 from __future__ import annotations
@@ -53,21 +52,17 @@ class Arguments:
     """Images per recipe."""
     workers: int = 2
     """Worker processes of rendering."""
-    weights: Path = SHIPPED_WEIGHTS / "dice.safetensors"
-    """Weights of the detector."""
-    out: Path = RESULTS / "elsewhere.json"
-    """File of the results."""
 
 
 def main(arguments: Arguments) -> None:
     """Render and score all test sets; write and print the results."""
     use_threads(1)
-    loaded = load_detector(arguments.weights)
+    loaded = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     detector = replace(
         loaded, card=replace(loaded.card, box_padding=0.0)
     )  # padding fits human annotations
     rows = []
-    for name, dataset in _list_test_sets(arguments):
+    for name, dataset in list_test_sets(arguments.work, arguments.pictures, arguments.workers):
         result = bench(detector, dataset)
         ood_rate = result.reliability.to_json()["ood_rate"]
         rows.append({"name": name, **result.score.to_json(), "ood_rate": ood_rate})
@@ -78,20 +73,20 @@ def main(arguments: Arguments) -> None:
         "seed": SEED,
         "places": rows,
     }
-    write_json(arguments.out, facts)
+    write_json(RESULTS / "elsewhere.json", facts)
 
 
-def _list_test_sets(arguments: Arguments) -> Iterator[tuple[str, Dataset]]:
-    """Yield labelled datasets by name."""
+def list_test_sets(work: Path, pictures: int, workers: int) -> Iterator[tuple[str, Dataset]]:
+    """Yield labelled datasets by name; render missing ones."""
     for name, recipe in RECIPES.items():
         yield (
             name,
             generate(
                 load_recipe(recipe),
-                arguments.work / Path(recipe).stem,
-                count=arguments.pictures,
+                work / Path(recipe).stem,
+                count=pictures,
                 seed=SEED,
-                workers=arguments.workers,
+                workers=workers,
                 resume=True,
                 overwrite=False,
                 progress=ignore_progress,

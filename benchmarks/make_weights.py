@@ -6,7 +6,8 @@ The first training takes renders of the recipe ``dice`` and renders seen from th
 ``sim2cam fetch backgrounds`` stored are its backgrounds. The second adds the style photos with pseudo-labels of
 the first (``docs/decisions/0019-adaptation-and-few-labels.md``). No label of a photo tunes the boxes or the input
 scale: labelled development photos, together with renders that are not trained on, only calibrate confidence and
-OOD detection. Their scores are stored in the card.
+OOD detection. Their scores are stored in the card. Writes ``dice.safetensors`` and its card to ``--work``;
+``benchmarks/ship.py`` decides whether they ship.
 """
 
 from __future__ import annotations
@@ -30,12 +31,7 @@ from sim2cam.data.set_operations import merge_datasets
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
 from sim2cam.learn.trainer import Callbacks
-from sim2cam.models.inference.detector import (
-    SHIPPED_WEIGHTS,
-    AnyDetector,
-    require_native_detector,
-    save_detector,
-)
+from sim2cam.models.inference.detector import AnyDetector, require_native_detector, save_detector
 from sim2cam.models.reliability.measurement import calibrate_detector, fit_training_distribution
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import WeightedDatasets
@@ -88,7 +84,7 @@ def main(arguments: Arguments) -> None:
     distribution = fit_training_distribution(trained, datasets, config)
     detector = calibrate(replace(trained, feature_distribution=distribution), calibration_set)
     metrics = {"dice development photos": bench(detector, splits.dev).score.to_json()}
-    path = SHIPPED_WEIGHTS / "dice.safetensors"
+    path = arguments.work / "dice.safetensors"
     card = replace(detector.card, metrics=metrics, licence="Apache-2.0")
     save_detector(path, detector.network.state_dict(), card, detector.feature_distribution)
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
