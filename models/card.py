@@ -105,7 +105,8 @@ class DetectorCard:
         steps: number of training steps.
         config: settings of the training.
         data: records of the training datasets.
-        licence: licences of the assets in the training scenes as an SPDX expression; empty if unknown.
+        licence: SPDX expression of the licences of training photographs and assets in training scenes; empty if
+            unknown.
         metrics: scores by test set, in the format of ``bench --json``.
         input_scale: scale of images before the network, tuned on a validation set.
         box_padding: padding of boxes on each side relative to the longer side of the image, tuned on a validation

@@ -18,7 +18,7 @@ _SUFFIX = ".safetensors"
 _DOWNLOADS = {
     "lmo": (10_737_718, "665f78d188b392ba9c82e7f11e0866641160f0d602d2a60065f9e9eeb1eb9c78"),
 }
-"""Size in bytes and SHA-256 of weights files that the wheel lacks; it has their cards."""
+"""Size in bytes and SHA-256 of weights files that the wheel lacks; the wheel has their cards."""
 
 
 def resolve_weights(name_or_path: Path) -> Path:

@@ -140,7 +140,7 @@ def compute_position(factors: FactorValues, radius: float, azimuth: float) -> Ve
 def _make_object_maker(
     factors: FactorValues, group: str, kind: type[ObjectKind]
 ) -> Callable[[int], Placeable]:
-    """Return a function that creates the labelled object with a number."""
+    """Return a function that creates the labelled object with a given number."""
 
     def make(i: int) -> Placeable:
         path, look = f"{group}/{i}", 0 if factors.values.get("layout/same_look", False) else i

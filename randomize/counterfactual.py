@@ -26,7 +26,7 @@ class Intervention:
         return bool(self.settings) or any(self.resamples.values())
 
     def count_resamples(self, path: str) -> int:
-        """Return how often a factor is resampled."""
+        """Return the number of resamples of a factor."""
         return sum(
             times
             for name, times in self.resamples.items()

@@ -3,7 +3,7 @@
 Distributions support arithmetic, ``Uniform(0, 1) * 2 + Normal(...)``, refer to other factors, share
 samples and change with the scene index. A plain number, string or boolean is a constant. The
 extremes of a distribution are the values between which, or among which, all its samples lie; they
-are ``int`` if all of them are whole.
+are ``int`` if all samples are whole.
 """
 
 from __future__ import annotations
@@ -597,7 +597,7 @@ class Schedule(DistributionBase):
     """Distributions at given scene indices, interpolated in between.
 
     Numbers are interpolated linearly between samples of both distributions from the same random
-    state. Strings switch with linearly increasing probability.
+    state. Strings and booleans switch with linearly increasing probability.
 
     Attributes:
         over: Scene index and distribution of each point; indices rise.

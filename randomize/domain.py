@@ -43,8 +43,8 @@ class _LabelFactors:
 
     Attributes:
         count: Number of objects.
-        category: Category, by default that of the kind. ``{ from = "rank", cases = {…} }`` follows from another
-            factor of the object, and from ``upward_face`` of a die.
+        category: Category, by default that of the kind. ``{ from = "rank", cases = {…} }`` derives it from another
+            factor of the object, or from ``upward_face`` of a die.
     """
 
     count: Annotated[int, Between(1, MAX_INSTANCES)] = 0
@@ -115,7 +115,7 @@ class Domain:
         return self.parameters[group][factor.partition(".")[0]]
 
     def find_derived(self, path: str) -> tuple[str, Any] | None:
-        """Return the factor path and the function from which a path follows; None for other paths."""
+        """Return the source path and the function of a derived factor; None for other paths."""
         group, *instance, name = path.split("/")
         kind = self.object_groups.get(group)
         if kind is None or name not in kind.derived_factors:
@@ -156,7 +156,7 @@ class Domain:
 def _list_repeated_groups(
     object_groups: Mapping[str, type[ObjectKind]],
 ) -> dict[str, tuple[str, ...]]:
-    """Return the groups by count; those of objects are their own, the kind's others and the surface."""
+    """Return the groups by count factor; for objects: their own, further groups of the kind, the surface."""
     objects = {
         f"layout/{name}_count": (
             name,

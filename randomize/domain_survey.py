@@ -101,7 +101,7 @@ def _compute_histogram(
         return FactorHistogram(
             *common,
             observed=tuple(names.count(word) for word in options),
-            expected=tuple(len(names) * by_name[word] for word in options)
+            expected=tuple(len(names) * by_name.get(word, 0.0) for word in options)
             if probabilities
             else None,
             options=options,

@@ -45,7 +45,7 @@ def compute_bin_probabilities(
         edges: bin edges in increasing order.
 
     Returns:
-        Probability of each bin; None without a closed form (sums, products, powers, schedules).
+        Probability of each bin; None without a closed form (for example sums, products, powers, schedules).
     """
     try:
         return np.diff([_compute_cdf(domain, distribution, edge) for edge in edges])

@@ -640,7 +640,7 @@ class FisheyeFactors:
 
 @dataclass(frozen=True)
 class HoodFactors:
-    """What of its own mount a camera sees around its field of view; see ``objects.lens_hood``.
+    """Parts of a camera's own mount that are visible around its field of view; see ``objects.lens_hood``.
 
     Attributes:
         edge: Angle of its edge off the axis over half the horizontal field of view.

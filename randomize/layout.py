@@ -268,7 +268,7 @@ def _place_side_by_side(
             raised_m = factors.get_float_or(f"{placeable.body.name}/z_m", 0.0)
             origin = np.append(center + offset - (low + high)[:2] / 2, top - low[2] + raised_m)
             bodies.append(_place_origin_at(placeable, origin))
-            top += float(high[2] - low[2]) + _STACK_GAP_M
+            top += raised_m + float(high[2] - low[2]) + _STACK_GAP_M
         tops.append(top + _GAP_M)
     return bodies
 

@@ -54,14 +54,8 @@ class FactorRange:
         return (self._to_coordinate(value) - low) / (high - low)
 
     def from_position(self, position: float) -> float:
-        """Return the value at a position."""
-        low, high = (
-            self._to_coordinate(self.distribution.low),
-            self._to_coordinate(self.distribution.high),
-        )
-        between = low + position * (high - low)
-        value = math.exp(between) if isinstance(self.distribution, LogUniform) else between
-        return min(max(value, self.lower_bound), self.upper_bound)
+        """Return the value at a position, within the bounds."""
+        return min(max(self._interpolate(position), self.lower_bound), self.upper_bound)
 
     def compute_limits(self) -> tuple[float, float]:
         """Return the positions of the lowest and the highest allowed end."""
@@ -76,9 +70,18 @@ class FactorRange:
                 return Integers(math.floor(start + _ROUNDING), math.ceil(end - _ROUNDING))
             case Normal(mean, std):
                 center = low + self.to_position(mean) * (high - low)
-                return Normal(self.from_position(center), std * (high - low), start, end)
+                return Normal(self._interpolate(center), std * (high - low), start, end)
             case _:
                 return replace(self.distribution, low=start, high=end)
+
+    def _interpolate(self, position: float) -> float:
+        """Return the value at a position, also beyond the bounds."""
+        low, high = (
+            self._to_coordinate(self.distribution.low),
+            self._to_coordinate(self.distribution.high),
+        )
+        between = low + position * (high - low)
+        return math.exp(between) if isinstance(self.distribution, LogUniform) else between
 
     def _to_coordinate(self, value: float) -> float:
         if isinstance(self.distribution, LogUniform):
@@ -90,7 +93,7 @@ _ROUNDING = 1e-6  # keeps rounding errors from adding a whole number at either e
 
 
 def find_ranges(domain: Domain, names: Collection[str] = ()) -> tuple[FactorRange, ...]:
-    """Return the factors of a domain that are sampled from one range, in its order.
+    """Return the factors of a domain that are sampled from one range, in domain order.
 
     Args:
         domain: domain with its distributions.

@@ -204,13 +204,16 @@ class _FactorSampler:
         setting = self.intervention.get_setting(path)
         if setting is not None:
             return setting
-        if self.original is not None and not self.intervention.count_resamples(path):
-            return self.original.get_value(path)
         derived = self.domain.find_derived(path)
         if derived is not None:
             source, function = derived
             value: Value = function(str(self.get_value(source)))
             return value
+        group, *_, name = path.split("/")
+        is_category = name == "category" and group in self.domain.object_groups
+        is_kept = not self.intervention.count_resamples(path) and not is_category
+        if self.original is not None and is_kept:  # a category follows from the factors it names
+            return self.original.get_value(path)
         return self.sample(path, self.domain.get_factor(path))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
+from sim2cam.objects.hall import Hall
 from sim2cam.objects.lens_hood import LensHood
 from sim2cam.objects.primitives import MAX_TARGET_DISTANCE, Cuboid, Ground
 from sim2cam.randomize.bodies import Placeables, make_hands, make_placeables
@@ -33,6 +34,7 @@ _ROLL_LENGTHS = 2.0  # room to roll, over the length of a body
 _BACKGROUND_ROUGHNESS = 0.9
 _HOOD_ROUGHNESS = 0.9
 _WALL_THICKNESS_M = 0.004
+_FLOOR_CORNERS = np.array([(x, y, 0.0) for x in (-0.5, 0.5) for y in (-0.5, 0.5)])
 _NEUTRAL_CONTACT = 1.0  # contact coefficients multiply, so the body on top decides
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
 
@@ -95,7 +97,9 @@ def _make_supports(factors: FactorValues, ground_side_m: float) -> list[Body]:
     if surface == "table":
         return [ground]
     if surface == "field":
-        return [ground, *make_field(factors)]
+        field = make_field(factors)
+        side_m = max(ground_side_m, 2 * _compute_reach_m(field))
+        return [replace(ground, asset=Ground(side_m)), *field]
     side = factors.get_float("layout/surface_side_m")
     size = (side, side * factors.get_float("layout/aspect"))
     if surface == "shelf":
@@ -107,6 +111,16 @@ def _make_supports(factors: FactorValues, ground_side_m: float) -> list[Body]:
         make_material(factors, "wall" if surface == "bin" else "mat"),
     )
     return [ground, mat] if surface == "mat" else [ground, mat, *_make_walls(factors, size)]
+
+
+def _compute_reach_m(bodies: Sequence[Body]) -> float:
+    """Return the largest distance of the hall's floor from the origin along x or y."""
+    corners = [
+        body.pose.apply(_FLOOR_CORNERS * body.asset.size_m)
+        for body in bodies
+        if isinstance(body.asset, Hall)
+    ]
+    return float(np.abs(np.vstack(corners)[:, :2]).max())
 
 
 def _make_hoods(factors: FactorValues, cameras: Sequence[Camera]) -> list[Body]:
@@ -198,6 +212,6 @@ def _make_slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) ->
 def _compute_half_extents(factors: FactorValues, ground_side_m: float) -> np.ndarray:
     """Return the half sides (2,) of the area in which bodies are placed."""
     if factors.get_str("layout/surface") in ("table", "mat", "field"):
-        return np.array([ground_side_m, ground_side_m])
+        return np.array([ground_side_m, ground_side_m]) / 2
     side = factors.get_float("layout/surface_side_m")
     return np.array([side, side * factors.get_float("layout/aspect")]) / 2

@@ -144,8 +144,7 @@ def _compute_truncation(body: Body, camera: Camera, amodal_box: Box) -> float | 
     """Return the share of a body's area that lies outside the image, 0 to 1.
 
     The area is that of the convex hull of the projected vertices. None if the lens cannot project
-    all of them.
-
+    all of them, or the area is 0.
     """
     if is_inside_image(amodal_box, camera.width, camera.height):
         return 0.0

@@ -86,7 +86,7 @@ class Rasterizer(ABC):
             scene: settled scene.
             view: view to render.
             channels: channels to render.
-            samples: radiance samples per pixel, 1 or 4, on OpenGL; others are sampled at pixel centres.
+            samples: radiance samples per pixel, 1 or 4, on OpenGL; other backends ignore it.
 
         Raises:
             BackendError: a channel or the scene is not supported.

@@ -112,7 +112,7 @@ class CameraFit:
             sensor fits.
         border_px: masked pixels at the left, top, right and bottom.
         max_level: highest level in any photo.
-        other_cameras: number of photos by other camera.
+        other_cameras: number of photos of each other camera.
         skipped: excluded files with reasons.
         software: camera software according to the files.
         statistics: statistics of each photo for drift detection, by the names of
@@ -187,7 +187,7 @@ def _check_estimate(estimate: ParameterEstimate) -> None:
     name, value = estimate.name, estimate.value
     if name not in NUMERIC_LIMITS and name not in CATEGORICAL_VALUES:
         raise ValueError(
-            f"estimates: unknown parameter '{name}'. {suggest_name(name, NUMERIC_LIMITS)}"
+            f"estimates: unknown parameter '{name}'. {suggest_name(name, (*NUMERIC_LIMITS, *CATEGORICAL_VALUES))}"
         )
     if value is None:
         return

@@ -55,7 +55,7 @@ class DriftReport:
         camera: camera of the new photos according to their files.
         photos: number of measured photos.
         shifts: shift of each parameter; drifted ones first, then by p-value.
-        other_cameras: number of photos by other camera.
+        other_cameras: number of photos of each other camera.
         skipped: excluded files with reasons.
     """
 

@@ -170,11 +170,7 @@ def fit_lens(
 
 
 def _check_well_determined(fit: BundleFit, image_size: tuple[int, int]) -> None:
-    """Raise ``LensError`` if the boards do not determine the lens or fit it badly.
-
-    Raises:
-        LensError: with the problem of the photos.
-    """
+    """Raise ``LensError`` if the boards do not determine the lens or fit it badly."""
     normals = Rotation.from_rotvec(fit.poses[:, :3]).as_matrix()[:, :, 2]
     tilt = np.degrees(np.arccos(np.clip(normals @ normals.T, -1, 1))).max()
     if tilt < _MIN_TILT_DEG:

@@ -257,7 +257,7 @@ class CameraPhotos:
         camera: camera according to the files.
         captures: all its photo files.
         photos: measurements of a subset of them.
-        other_cameras: number of photos by other camera.
+        other_cameras: number of photos of each other camera.
         skipped: reasons for excluded files, by name.
     """
 

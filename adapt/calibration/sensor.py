@@ -288,7 +288,7 @@ def _run_abc(
     weights: Floats,
     rng: np.random.Generator,
 ) -> _AbcResult:
-    """Sample unit values in three rounds and select those with the smallest errors.
+    """Sample unit values in two rounds and refinements, and select those with the smallest errors.
 
     Args:
         compute_errors: function from unit values (n, count) to standardized errors (n, features).

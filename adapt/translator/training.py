@@ -82,7 +82,7 @@ def train_translator(
     Raises:
         InputError: there are no renders, fewer than ``MIN_REAL_IMAGES`` real images or pairs, or an image cannot be
             read.
-        UsageError: the batch cannot be split among processes.
+        UsageError: the batch cannot be split among processes, or ``lpips_weight`` is set without LPIPS network.
     """
     if config.lpips_weight and verification.lpips is None:
         raise UsageError(

@@ -159,10 +159,11 @@ def crop_rois(
     crops = torch.zeros(len(boxes_xyxy), 3, side, side)
     level = image - fill_colour
     for halving in range(_PYRAMID_LEVELS + 1):
+        if halving:
+            level = functional.avg_pool2d(level, 2)
         samples = functional.grid_sample(level, grid, align_corners=False)[0]  # (3, n * s, s)
         samples = samples.reshape(3, -1, side, side).transpose(0, 1)
         crops = torch.where((halvings == halving)[:, None, None, None], samples, crops)
-        level = functional.avg_pool2d(level, 2)
     return crops + fill_colour
 
 

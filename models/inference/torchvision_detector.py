@@ -100,8 +100,8 @@ class TorchvisionDetector:
         self, level: PyramidLevel, outputs: TorchvisionOutputs, score_floor: float | None
     ) -> Iterator[_Candidate]:
         """Yield the objects in the size range of a level, with calibrated scores."""
-        scores, lowest_score = outputs.scores, SCORE_FLOOR if score_floor is None else score_floor
-        kept = scores >= min(SCORE_FLOOR, lowest_score)
+        scores = outputs.scores
+        kept = scores >= SCORE_FLOOR
         calibration = stack_calibration(self.card.score_calibration, self.card.categories)
         if calibration is not None:
             coefficients = calibration[torch.from_numpy(outputs.categories)]

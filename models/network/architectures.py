@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 AUTO_PRETRAINED = "auto"
-"""Name of pretrained weights that need no download, or of random ones if there are none."""
+"""Value of ``pretrained`` for weights that need no download; random weights if there are none."""
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def check_pretrained(pretrained: str) -> None:
 
 
 def resolve_pretrained(pretrained: str, architecture: str) -> str:
-    """Return the name of the pretrained weights that ``AUTO_PRETRAINED`` stands for; other names are returned unchanged.
+    """Return the name of the pretrained weights that ``AUTO_PRETRAINED`` stands for; return other names unchanged.
 
     Args:
         pretrained: see ``check_pretrained``.

@@ -134,7 +134,7 @@ def crop_object_coordinates(
 ) -> NDArray[np.float32]:
     """Return the object coordinates in an RoI crop (3, h/8, w/8), see ``SurfaceMaps``.
 
-    They are NaN at pixels of other objects, and everywhere if the image has none.
+    They are NaN where the object is not visible, and everywhere if the image has no coordinates.
 
     Args:
         matrix: affine map from image to crop, from ``sample_roi_crop``.

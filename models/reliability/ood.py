@@ -26,7 +26,10 @@ MAX_FALSE_POSITIVE_RATE = 0.05
 """Target share of in-distribution images that count as OOD."""
 
 MIN_CALIBRATION_IMAGES = math.ceil(1 / MAX_FALSE_POSITIVE_RATE) - 1
-"""Smallest number of images for which each threshold can keep ``MAX_FALSE_POSITIVE_RATE``; both together need twice as many."""
+"""Smallest number of images for which each threshold can keep ``MAX_FALSE_POSITIVE_RATE``.
+
+Both thresholds together need twice as many.
+"""
 
 DISTANCE_SLACK = 1.1
 """Factor on the distance threshold, because distances of one camera drift over hours."""

@@ -36,7 +36,7 @@ CACHE_MEMORY_SHARE = 0.6
 """Largest share of the machine's memory for decoded images."""
 
 BACKGROUND_CACHE_DIVISOR = 8
-"""Background images get 1 / BACKGROUND_CACHE_DIVISOR of the memory for decoded images."""
+"""Background images and target images each get 1 / BACKGROUND_CACHE_DIVISOR of the memory for decoded images."""
 
 CROPS_PER_COMPOSITE = 2
 """Crops taken from one composed image, because composing takes longer than cropping."""
@@ -65,7 +65,7 @@ class DetectorBatch:
     Attributes:
         rgb: crops (n, h, w, 3).
         targets: stacked targets of the crops.
-        roi_crops: RoI crops of objects; None without an RoI classifier.
+        roi_crops: RoI crops of objects; None without RoI classifier and poses.
         crops: crops with labels, before photometric augmentation.
     """
 
@@ -317,7 +317,9 @@ def build_batch_maker(
         target_images: unlabelled images of the target, backgrounds if ``config.target_backgrounds``.
     """
     background_augmentation = None
-    cache_bytes = int(min(config.cache_bytes, CACHE_MEMORY_SHARE * get_memory_bytes()))
+    cache_bytes = _limit_cache_bytes(config)
+    if target_images is not None and config.adapt is not None:
+        cache_bytes -= cache_bytes // BACKGROUND_CACHE_DIVISOR  # of ``build_view_maker``
     if background_images is not None or config.dead_leaves or config.target_backgrounds:
         has_files = background_images is not None or config.target_backgrounds
         share = cache_bytes // BACKGROUND_CACHE_DIVISOR if has_files else 0
@@ -355,8 +357,13 @@ def build_view_maker(target_images: Dataset, config: TrainConfig) -> TargetViewM
         batch=config.batch,
         photometric=build_photometric(config),
         seed=config.seed,
-        cache_bytes=config.cache_bytes,
+        cache_bytes=_limit_cache_bytes(config) // BACKGROUND_CACHE_DIVISOR,
     )
+
+
+def _limit_cache_bytes(config: TrainConfig) -> int:
+    """Return the memory for all decoded images in bytes."""
+    return int(min(config.cache_bytes, CACHE_MEMORY_SHARE * get_memory_bytes()))
 
 
 def build_photometric(config: TrainConfig) -> PhotometricAugmentation | None:

@@ -149,8 +149,8 @@ class TrainConfig:
         roi_classifier: predict categories from RoI crops of one size, which learns small marks from far
             fewer crops.
         photometric: augment colours, sharpness and noise.
-        strong_colour: augment them as strongly as the best detectors of BOP (Liu et al. 2022, "GDRNPP"), for
-            categories that differ in shape.
+        strong_colour: augment colours, sharpness and noise as strongly as the best detectors of BOP (Liu et al. 2022,
+            "GDRNPP"), for categories that differ in shape.
         copy_paste: paste objects from up to two other images of the dataset. Needs instance masks.
         instance_colour_jitter: shift the colours of each object independently. Needs instance masks.
             Compensates for scans that carry the colours of another camera.
@@ -181,7 +181,7 @@ class TrainConfig:
             best weights; 0 runs all steps.
         bfloat16: use bfloat16 convolutions also on CPUs that support it, as on CUDA; a step then takes
             little more than half the time.
-        cache_bytes: memory budget of decoded images, within a share of the free memory; affects speed only.
+        cache_bytes: memory budget of decoded images, at most a share of the memory; affects speed only.
     """
 
     steps: Annotated[int, Between(1)] = 3000

@@ -86,7 +86,7 @@ class AnnotatedImage:
         outlines: per object points (k, 2) in pixels whose bounding box is the object's box under any affine
             transform: the hull of its mask, or else the corners of its box.
         categories: class indices (n,).
-        ignored: whether an object is a group (n,).
+        ignored: whether an object is ignored (n,): a group, or fully hidden by augmentation.
         visible_fractions: visible fraction of the part inside the image, 1 if unknown (n,).
         inside_fractions: fraction of the object inside the image, 1 if unknown (n,).
         is_rotatable: whether each outline is a hull, so that boxes stay tight at any angle.

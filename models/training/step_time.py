@@ -14,9 +14,8 @@ from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.setup import TrainingSetup
 from sim2cam.models.training.task import NativeTask, TorchvisionTask
 
-COSTLY_OPTIONS = (
-    "roi_classifier", "masks", "copy_paste", "dead_leaves", "instance_colour_jitter",
-)  # fmt: skip
+_HEADS = ("roi_classifier", "masks")
+COSTLY_OPTIONS = (*_HEADS, "copy_paste", "dead_leaves", "instance_colour_jitter")
 """Options of ``TrainConfig`` that are timed, the most expensive first."""
 
 MIN_OPTION_SHARE = 0.1
@@ -80,7 +79,10 @@ def measure_step_time(setup: TrainingSetup, device: str, *, with_options: bool) 
     step_s = _time_steps(setup, card, device)
     option_s = {}
     end_s = time.perf_counter() + _OPTIONS_S
-    for name in COSTLY_OPTIONS if with_options else ():
+    options = COSTLY_OPTIONS if with_options else ()
+    for name in options:
+        if name in _HEADS and setup.initial_weights is not None:
+            continue  # initial weights fix the heads
         steps_left = (end_s - time.perf_counter()) / step_s
         if getattr(setup.config, name) and steps_left > _WARM_UP_STEPS + 1:
             cost_s = step_s - _time_steps(_drop_option(setup, name), card, device)

@@ -42,8 +42,8 @@ def render_sky_map(environment: Environment, rows: int) -> Floats:
     """Render sky and lamps as an equirectangular radiance map.
 
     Returns:
-        (rows, 2 rows, 3) linear RGB. Row 0 is the direction +z, the last row -z; columns run from
-        y over x.
+        (rows, 2 rows, 3) linear RGB. Row 0 is the direction +z, the last row -z; columns run
+        from +y towards +x.
     """
     directions = environment_map.compute_texel_directions(rows)
     if environment.environment_map is None:

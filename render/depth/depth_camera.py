@@ -94,6 +94,6 @@ def measure_depth(view: PinholeView, inputs: DepthCameraInput, camera: AnyDepthC
 
 
 def to_uint16(depth_m: Floats, depth_unit_m: float) -> NDArray[np.uint16]:
-    """Convert depths (h, w) to whole units; 0, no reading, beyond 16 bits."""
+    """Convert depths (h, w) to whole depth units; 0 (no reading) where they exceed 16 bits."""
     units = np.rint(depth_m / np.float64(depth_unit_m))
     return np.where(units <= UINT16_MAX, units, 0).astype(np.uint16)

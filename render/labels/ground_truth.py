@@ -65,7 +65,7 @@ class ProjectedPoint:
     """A point of a body in one image.
 
     Attributes:
-        pixel: (x, y); NaN behind the camera.
+        pixel: (x, y); NaN outside the field of view.
         visible: whether the point is inside the image and not occluded.
     """
 

@@ -106,7 +106,7 @@ def make_local_beams(environment: Environment, centre: Floats, radius: float) ->
 
     Args:
         environment: lights of the scene.
-        centre, radius: bounding sphere (3,), () of the shadow casters; a beam from inside is split
+        centre, radius: bounding sphere of the shadow casters, centre (3,); a beam from inside is split
             into six by direction.
     """
     beams = [beam for light in environment.lights for beam in _make_source_beams(light)]
@@ -149,7 +149,7 @@ def compute_map_radius(radius: float) -> float:
 
 
 def fit_shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
-    """Return the view of a shadow map that covers a sphere (3,), (), or its part if split."""
+    """Return the view of a shadow map that covers a sphere with centre (3,), or its part if split."""
     if not beam.is_local:
         map_radius = compute_map_radius(radius)
         return ShadowView(
@@ -192,9 +192,9 @@ def compute_ground_irradiance(environment: Environment) -> Floats:
 
 
 def find_ground_color(scene: Scene, centre: Floats) -> Floats:
-    """Return the mean linear colour (3,) of the highest fixed surface below a point (3,).
+    """Return the mean linear colour (3,) of the highest fixed table or box above or below a point (3,).
 
-    Black without a surface.
+    Black without one.
     """
     surfaces = [
         (height, body.material.texture)
@@ -209,7 +209,7 @@ def find_ground_color(scene: Scene, centre: Floats) -> Floats:
 
 
 def _find_surface_height(body: Body, point: Floats) -> float | None:
-    """Return the height of a table or box below a point; None if it is not below."""
+    """Return the height of the top of a table or box at the x and y of a point (3,); None beside it."""
     match body.asset:
         case Ground() if (
             body.pose.rotation().as_matrix()[2, 2] > 0.5

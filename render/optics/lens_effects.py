@@ -216,14 +216,11 @@ def _get_principal_point(lens: Lens) -> tuple[float, float]:
 
 
 def _scale_about(
-    light: Floats,
-    scale: float,
-    center_px: tuple[float, float],
-    border_value: tuple[float, ...] | None = None,
+    light: Floats, scale: float, center_px: tuple[float, float], border_value: tuple[float, ...]
 ) -> Floats:
     """Scale an image about a pixel (x, y); negative scales invert it.
 
-    ``border_value`` is the light outside the image; None replicates the border.
+    ``border_value`` is the light outside the image.
     """
     height, width = light.shape[:2]
     to_source = np.array(
@@ -237,8 +234,8 @@ def _scale_about(
         to_source,
         (width, height),
         flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REPLICATE if border_value is None else cv2.BORDER_CONSTANT,
-        borderValue=border_value or (0.0,),
+        borderMode=cv2.BORDER_CONSTANT,
+        borderValue=border_value,
     )
     return np.asarray(np.maximum(scaled, 0))
 

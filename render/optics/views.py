@@ -173,7 +173,7 @@ class _RayField:
 
 
 def find_unprojectable_corner(scene: Scene) -> str | None:
-    """Return why a lens cannot unproject an image corner; None if all lenses can."""
+    """Return the error of the first lens that cannot unproject an image corner; None without one."""
     for camera in scene.cameras:
         right, bottom = camera.width - 1.0, camera.height - 1.0
         try:

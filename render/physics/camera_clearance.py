@@ -19,7 +19,7 @@ MIN_CLEARANCE_M = 0.01
 
 
 def find_blocked_camera(scene: Scene) -> str | None:
-    """Return which camera is inside a body or too near to it, and the body; None without one.
+    """Return a message about a camera that is inside a body or too near to it; None without one.
 
     Both cameras of a stereo pair are tested.
     """

@@ -17,7 +17,7 @@ _CHUNK_SIZE = 2**15  # values per chunk: intermediate arrays fit the processor c
 def sample_standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """Sample normal values of mean 0 and variance 1 from 65,536 equally likely quantiles.
 
-    The largest absolute value is 4.4.
+    Absolute values stay below 4.4.
 
     Args:
         rng: random generator.

@@ -1,8 +1,8 @@
 """Image sensor and ISP: linear radiance to encoded image, in the order of a camera.
 
 Vignetting and blur; automatic exposure; electrons with noise (EMVA 1288), for full RGB or a colour
-filter array with demosaicing and colour correction; white balance, denoising, tone curves and
-sharpening.
+filter array with demosaicing and colour correction; shading correction, denoising, white balance, tone
+curves, sharpening and chroma blur.
 """
 
 from __future__ import annotations

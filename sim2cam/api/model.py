@@ -68,17 +68,17 @@ class PredictionResult:
 
     @property
     def masks(self) -> NDArray[np.bool_] | None:
-        """Masks (N, H, W) of visible pixels; None if the model predicts none."""
+        """Masks (N, H, W) of visible pixels; None if the objects have none."""
         masks = [d.mask.decode() for d in self.detections if d.mask is not None]
-        if len(masks) < len(self.detections) or not masks:
+        if len(masks) < len(self.detections):
             return None
-        return np.array(masks, bool)
+        return np.array(masks, bool).reshape(-1, *self.image.shape[:2])
 
     @property
     def keypoints(self) -> tuple[tuple[DetectedKeypoint, ...], ...] | None:
-        """Keypoints of each object; None if the model predicts none."""
+        """Keypoints of each object; None if the objects have none."""
         keypoints = [d.keypoints for d in self.detections if d.keypoints is not None]
-        return tuple(keypoints) if keypoints and len(keypoints) == len(self.detections) else None
+        return tuple(keypoints) if len(keypoints) == len(self.detections) else None
 
     @property
     def is_ood(self) -> bool:
@@ -152,8 +152,8 @@ class Model:
         """Detect objects in one image or in several.
 
         Args:
-            images: Image, or list or tuple of images: path, PIL image, array (H, W) or (H, W, 1 | 3 | 4), or tensor with
-                channels first. Integers are uint8 or uint16, floats 0 to 1.
+            images: Image, or list or tuple of images: path, PIL image, array (H, W) or (H, W, 1 | 3 | 4), or tensor
+                with channels first. Integers are uint8 or uint16, floats 0 to 1.
             min_score: Smallest score of a detection.
             lens: Lens of the camera, for poses; only with weights that predict poses.
 

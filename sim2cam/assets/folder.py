@@ -141,7 +141,7 @@ def _list_names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
             names.append(path.relative_to(root).as_posix())
             if len(names) > _MAX_FILES:
                 raise InputError(
-                    folder, f"contains more than {_MAX_FILES} assets. Split the folder."
+                    folder, f"contains more than {_MAX_FILES} files. Split the folder."
                 )
     return tuple(sorted(names))
 

@@ -66,9 +66,12 @@ def import_assets(
 ) -> Iterator[ImportedAsset]:
     """Yield the import result of each file, in order.
 
-    ``unit`` is for files whose card and format give none; None guesses it. Measurements and repaired
-    meshes are cached until the file or one of its companions changes.
+    Measurements and repaired meshes are cached until the file or one of its companions changes.
 
+    Args:
+        folder: Folder of the assets.
+        names: Paths of the files relative to the folder.
+        unit: Length unit of files whose card and format give none; None guesses it.
     """
     worker = ImportWorker()
     try:

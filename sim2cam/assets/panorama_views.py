@@ -66,7 +66,7 @@ class PanoramaView:
 
 
 def sample_view(rows: int, rng: np.random.Generator) -> PanoramaView:
-    """Sample a view of a map with a number of rows, mostly of what lies below the horizon."""
+    """Sample a view of a map with this number of rows; most views look below the horizon."""
     field_of_view_rad = float(rng.uniform(*_FIELD_OF_VIEW_RANGE_RAD))
     native_width = 2 * rows / math.pi * math.tan(field_of_view_rad / 2)
     step = _WIDTH_STEP_PX if native_width >= _WIDTH_STEP_PX else 1

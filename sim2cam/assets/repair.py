@@ -45,7 +45,11 @@ def check_raw_mesh(raw: RawMesh, path: Path) -> None:
 
 
 def drop_degenerate_faces(raw: RawMesh, path: Path) -> RawMesh:
-    """Remove the faces without area."""
+    """Remove the faces without area.
+
+    Raises:
+        InputError: No face has an area.
+    """
     size = np.ptp(raw.vertices, axis=0).max()
     area = np.linalg.norm(compute_face_normals(raw), axis=1)
     has_area = area > _MIN_AREA * size**2

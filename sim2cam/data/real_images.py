@@ -97,10 +97,10 @@ def read_real_images(
 ) -> Dataset:
     """Read real images from a file or folder.
 
-    Supported are COCO files, folders with images and one COCO file, folders in the layout of YOLO, VOC, LabelMe, CVAT, BOP or KITTI, WebDataset tar
-    files, folders of photos, videos and sim2cam datasets. Photos of a folder and its subfolders are unlabelled
-    (``objects`` is None), named by and sorted by relative path. Of a folder with splits (``train``, ``test``)
-    all are read, unless ``split`` or ``roles`` selects some.
+    Supported are COCO files, folders with images and one COCO file, folders in the layout of YOLO, VOC, LabelMe,
+    CVAT, BOP or KITTI, WebDataset tar files, folders of photos, videos and sim2cam datasets. Photos of a folder
+    and its subfolders are unlabelled (``objects`` is None), named by and sorted by relative path. Of a folder with
+    splits (``train``, ``test``) all are read, unless ``split`` or ``roles`` selects some.
 
     Args:
         path: A COCO file, with images relative to its folder; a folder; a YOLO ``data.yaml``; a tar file; or a
@@ -108,7 +108,7 @@ def read_real_images(
         origin: Origin of the images; sim2cam datasets record their own.
         skip_invalid: Leave flawed annotations out with a warning; not for sim2cam datasets.
         split: Comma-separated names of splits; None for the default.
-        roles: Roles of the splits that are read by default, as ``parts.TRAIN``; all splits if empty.
+        roles: Roles of the splits that are read by default, as ``splits.TRAIN``; all splits if empty.
 
     Raises:
         UsageError: If there is no such split.
@@ -224,9 +224,9 @@ def split_real_images(
 
     Args:
         path: A folder with the splits ``test``, ``style`` (or ``train``) and optionally ``dev`` (or ``val``), as
-            COCO files ``test.json`` and so on or in a layout that ``read_real_images`` supports. Or one COCO
-            file or a folder with it, of which half is used for style only: half of the images by the hash of their bytes, or half of
-            the sessions by the hash of their names.
+            COCO files ``test.json`` and so on or in a layout that ``read_real_images`` supports. Or one COCO file or
+            a folder with it, of which half is used for style only: half of the images by the hash of their bytes, or
+            half of the sessions by the hash of their names.
         with_train: Whether to return photos for training: the labelled split ``train``, or the style half of a
             single COCO file with its labels.
 

@@ -61,6 +61,7 @@ def hold_out(datasets: Sequence[Dataset], fraction: float) -> tuple[tuple[Datase
     Raises:
         UsageError: If there is no dataset.
     """
+    merged = merge_datasets(datasets)
     scenes = _number_scenes(datasets)
     order = _order_scenes_by_hash(datasets, scenes)
     held_out_scenes = set(order[: int(fraction * len(order))])
@@ -71,7 +72,6 @@ def hold_out(datasets: Sequence[Dataset], fraction: float) -> tuple[tuple[Datase
             held_out_scenes -= {
                 next((scene for scene in reversed(order) if scene in dataset_scenes), None)
             }
-    merged = merge_datasets(datasets)
     is_held_out = [
         scene in held_out_scenes and sample.origin != PSEUDO_LABELLED
         for scene, sample in zip(scenes, merged.samples, strict=True)

@@ -75,6 +75,8 @@ def read_tracks(path: Path) -> PointTracks:
         content = _TRACKS_FILE.validate_json(path.read_bytes())
     except FileNotFoundError as error:
         raise InputError(path, f"no such file. {_REGENERATE_HINT}.") from error
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror}).") from error
     except ValidationError as error:
         raise InputError(path, f"{format_validation_error(error)}. {_REGENERATE_HINT}.") from error
     lengths = {len(values) for values in vars(content).values()}

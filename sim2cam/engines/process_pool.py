@@ -53,6 +53,8 @@ def map_units(
     have finished. Closing the iterator stops the workers.
 
     Args:
+        function: Picklable function that processes one unit.
+        units: Picklable work units.
         workers: Number of processes; 1 runs in this process, without retries.
         stall_s: Time in seconds without heartbeat or result after which a worker is killed; None
             waits indefinitely.

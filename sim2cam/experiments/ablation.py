@@ -1,8 +1,9 @@
 """Ablation study: equal trainings on growing parts of the pipeline, scored on the same real images.
 
 All variants train the same detector for the same number of steps, except the points of a learning curve
-over steps; only the data and their treatment differ. Each job, a pair of variant and seed, leaves one file of predictions. All scores are
-computed from these files, so jobs can run at different times and on several machines.
+over steps; only the data and their treatment differ. Each job, a pair of variant and seed, leaves one file
+of predictions. All scores are computed from these files, so jobs can run at different times and on several
+machines.
 """
 
 from __future__ import annotations

@@ -136,8 +136,8 @@ def summarize_ablation(
     """Return the results of an ablation study as JSON values, with the variants that have not run.
 
     Args:
-        skip_reasons: reasons why variants do not run (empty if they run), by the names of all
-            variants in order.
+        skip_reasons: reasons why variants have not run, by the names of all variants in order; those of
+            variants with results are ignored.
 
     Raises:
         InputError: if there are no predictions, or the seeds of a variant trained on different

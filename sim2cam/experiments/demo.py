@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,15 +10,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from sim2cam.adapt.training.adversarial import MIN_REAL_IMAGES
 from sim2cam.adapt.training.checkpoint_selection import read_training_outcome
 from sim2cam.data.checks.duplicates import describe_near_duplicates, find_near_duplicates
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.formats.predictions import (
     LoadedPredictions,
+    Predictions,
     predictions_from_json,
     predictions_to_json,
 )
+from sim2cam.data.parsing import read_json
 from sim2cam.data.reader import read_dataset, read_sample_records
 from sim2cam.data.real_images import RealImageSplits, split_real_images
 from sim2cam.data.sample import Dataset, Origin
@@ -53,6 +56,8 @@ IMAGE_COUNT, PLAIN_IMAGE_COUNT = 240, 60
 TINY_IMAGE_COUNT, TINY_PLAIN_IMAGE_COUNT = 100, 40  # without OpenGL, which is slower
 TRANSLATED_COUNT = 64
 RESULT_FILE = "demo.json"
+_MAX_BYTES = 64_000_000
+_AGAIN = "Run sim2cam demo again."
 OUTPUT_NAMES = ("sim", "plain", "adapted", "translator", "detector", RESULT_FILE, "report.html")
 """Files and folders that a demo writes."""
 
@@ -165,29 +170,37 @@ def read_demo(root: Path) -> DemoResult:
     """Return the results of a finished demo.
 
     Raises:
-        InputError: if the folder has no finished demo.
+        InputError: if the folder has no finished demo, or one of another version.
     """
     path = root / RESULT_FILE
     if not path.is_file():
         raise InputError(root, f"no finished demo: {RESULT_FILE} is missing. Run sim2cam demo.")
-    content = json.loads(path.read_text())
-    splits = read_demo_captures(
-        Path(content["captures"]) if content["captures"] else None, skip_invalid=True
-    )
-    results = {
-        name: score_predictions(LoadedPredictions(splits.test, predictions_from_json(rows)))
-        for name, rows in content["predictions"].items()
-    }
+    content = read_json(path, _MAX_BYTES, "demo", _AGAIN)
+    try:
+        captures, environment = content["captures"], content["environment"]
+        stages = tuple(DemoStage(**stage) for stage in content["stages"])
+        notes = tuple(content["notes"])
+        verdict = Verdict(tuple(Finding(**finding) for finding in content["verdict"]))
+        predicted = content["predictions"]
+        trained = predictions_from_json(predicted["trained"])
+        shipped = predictions_from_json(predicted["shipped"]) if "shipped" in predicted else None
+    except (KeyError, TypeError, ValidationError) as error:
+        raise InputError(path, f"from another version of sim2cam. {_AGAIN}") from error
+    splits = read_demo_captures(Path(captures) if captures else None, skip_invalid=True)
+
+    def score(predictions: Predictions) -> BenchResult:
+        return score_predictions(LoadedPredictions(splits.test, predictions))
+
     return DemoResult(
         root=root,
-        stages=tuple(DemoStage(**stage) for stage in content["stages"]),
-        notes=tuple(content["notes"]),
-        verdict=Verdict(tuple(Finding(**finding) for finding in content.get("verdict", ()))),
-        trained=results["trained"],
-        shipped=results.get("shipped"),
+        stages=stages,
+        notes=notes,
+        verdict=verdict,
+        trained=score(trained),
+        shipped=None if shipped is None else score(shipped),
         captures_origin=splits.test.samples[0].origin,
         style=splits.style,
-        environment=content["environment"],
+        environment=environment,
     )
 
 

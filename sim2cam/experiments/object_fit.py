@@ -109,8 +109,9 @@ def fit_objects(
 ) -> ObjectFit:
     """Widen the ranges of object size and number until they cover what a detector finds in real images.
 
-    An end of a range moves by the factor by which the objects found exceed those in renders, times ``MARGIN``; ends
-    that already cover them, within ``TOLERANCE``, stay, so ranges never get narrower. Sizes are compared relative to the image width.
+    An end of a range moves by the factor by which the objects found exceed those in renders, times ``MARGIN``;
+    ends that already cover them, within ``TOLERANCE``, stay, so ranges never get narrower. Sizes are compared
+    relative to the image width.
 
     Args:
         recipe: the recipe.
@@ -151,7 +152,7 @@ def fit_objects(
 
 
 def detect_objects(detector: AnyDetector, captures: Dataset, width_px: int) -> ObjectStatistics:
-    """Return sizes and numbers of detected objects, in pixels of an image of a width."""
+    """Return sizes of detected objects, scaled to an image width of ``width_px``, and their numbers."""
     images = replace(captures, samples=select_evenly(captures.samples, MAX_IMAGES))
     detections = detect_dataset(detector, images, score_floor=_MIN_SCORE)
     sides = [

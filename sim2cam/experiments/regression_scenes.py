@@ -122,6 +122,7 @@ def add_case(
         InputError: if the sample does not exist, is not rendered, or its files differ from the
             recipe.
         OutputError: if a case of that name exists, or the folder cannot be written.
+        UsageError: if the name is not a plain name.
     """
     record = _read_sample_record(sample)
     header = read_header(sample.parent)
@@ -209,8 +210,8 @@ def _read_sample_record(sample_path: Path) -> SampleRecord:
         )
     records = {str(r.fields.get("name")): r for r in read_sample_records(sample_path.parent)}
     if sample_path.name not in records:
-        hint = suggest_name(sample_path.name, list(records)[:20])
-        raise InputError(sample_path.parent, f"no sample '{sample_path.name}'. {hint}, ...")
+        hint = suggest_name(sample_path.name, records)
+        raise InputError(sample_path.parent, f"no sample '{sample_path.name}'. {hint}.")
     return records[sample_path.name]
 
 

@@ -208,7 +208,9 @@ def run_variants(
     device: str = "cpu",
     progress: Callable[[int, int], None],
 ) -> dict[str, str]:
-    """Run the selected variants and return the reason why each variant has not run, if so.
+    """Run the selected variants and return by name why variants have no results.
+
+    A variant with results also has a reason, which does not apply.
 
     Args:
         minutes: time limit; no training starts after it, and with 0 no data are made.

@@ -39,7 +39,8 @@ def find_device(name: str) -> torch.device:
     number = int(parts[2] or 0)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if number >= count:
-        raise BackendError(f"--device {name}: this machine has {count} CUDA devices. Use cpu.")
+        others = ", ".join(("cpu", *(f"cuda:{other}" for other in range(count))))
+        raise BackendError(f"--device {name}: this machine has {count} CUDA devices. Use {others}.")
     return torch.device("cuda", number)
 
 

@@ -122,7 +122,7 @@ def parse_card(path: Path, content: Mapping[str, Any], card_type: type[Card], ow
             path, f"not a card of {owner}: {key}: {first['msg']}. Copy both files again."
         ) from error
     except UsageError as error:
-        raise CheckpointError(path, f"{error}. Copy both files again.") from error
+        raise CheckpointError(path, f"{str(error).rstrip('.')}. Copy both files again.") from error
 
 
 def get_card_path(weights_path: Path) -> Path:

@@ -85,7 +85,7 @@ def estimate_equivalent_images(
     learning curves, 2023).
 
     Args:
-        image_counts: numbers of photos, 2 or more, rising.
+        image_counts: two or more numbers of photos, ascending.
         curve: score with each number (k, 1 + n_resamples): over all images, then over resamples.
         score: score to compare (1 + n_resamples,), on the same resamples; NaNs are left out.
     """

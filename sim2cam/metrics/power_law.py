@@ -53,7 +53,7 @@ class PowerLawFit:
     """Power law through the points of a learning curve.
 
     Attributes:
-        law: Its values; c is in doubt unless ``determines_floor``.
+        law: Fitted law; its c is uncertain unless ``determines_floor``.
         error: Error of the law at the largest size.
         floor: c with its interval.
         gain: Reduction of the error by twice the largest size.

@@ -187,7 +187,7 @@ class Bolt(ObjectKind):
         return join_groups(head, thread, shank)
 
     def _compute_pieces(self) -> tuple[tuple[float, float], ...]:
-        """Return volume and centre height above the head's lower side of head, bare shank and thread."""
+        """Return volume, and centre height over the head's lower side, of head, bare shank and thread."""
         thread, radius = self.threaded * self.length_m, self.diameter_m / 2
         bare = self.length_m - thread
         return (

@@ -84,7 +84,7 @@ class CardFactors(FlatFactors, ContactFactors):
         face_down: Whether its back is up.
         width_m, thickness_m: Width and thickness.
         aspect: Height over width.
-        corner: Corner radius over width.
+        corner: Corner radius over the shorter side.
         back_hue, back_saturation, back_value: Colour of the print on its back.
         pictured: Whether to use images of the recipe's ``[pictures]``: the one named after the face
             (``10H.jpg``) and, if present, ``back.jpg``.

@@ -214,7 +214,7 @@ class Die(ObjectKind):
 
     @property
     def bounding_radius_m(self) -> float:
-        """Distance of the cube's corners."""
+        """Distance of the cube's corners from the centre."""
         return self.edge_m * math.sqrt(3) / 2
 
     def get_face_normals(self) -> dict[str, Vec3]:

@@ -1,4 +1,4 @@
-"""What stands behind the posts of a goal: crossbar, base with boards, and net."""
+"""Goal without posts: crossbar, base with boards, and net."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Hall(Solid):
         board_m: Height of the white boards around the floor; 0 for none.
         posters: Number of posters per wall.
         people: People per metre of wall.
-        lamps: Lamps along the longer side of the ceiling.
+        lamps: Lamps along the length of the ceiling.
         lamp_level: Radiance of lamps over that of a white wall.
         ceiling: Brightness of the ceiling over that of the walls.
         seed: Seed of everything on walls and ceiling.

@@ -1,7 +1,7 @@
 """Kinds of labelled objects: how sampled factors become a solid with a category.
 
 A kind is one module with one subclass of ``ObjectKind``. Importing the module registers it. Modules of this package
-are found by themselves, those of other packages by an entry point of the group ``sim2cam.objects``.
+are found automatically, those of other packages by an entry point of the group ``sim2cam.objects``.
 """
 
 from __future__ import annotations

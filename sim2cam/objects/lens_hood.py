@@ -1,4 +1,4 @@
-"""What of a camera's own mount and housing is in its image: a dark, uneven edge around the field of view."""
+"""Lens hood: the dark, uneven edge of a camera's own mount and housing around its field of view."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Sphere(Solid):
 
 @dataclass(frozen=True)
 class Ground(Solid):
-    """An infinite table or the background: the plane z = 0, rendered as a square with this side."""
+    """A table or a background: the plane z = 0, rendered and simulated as a square with this side."""
 
     is_closed: ClassVar[bool] = False
     side_count: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""Solids: what physics, rendering and labels need to know of a shape."""
+"""Solids: shapes with a mesh, a collider and textures, for physics, rendering and labels."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ConvexPart:
 
     Attributes:
         geometry: A box, a cylinder or capsule along z, or a sphere.
-        size_m: Sides of a box. Diameter twice, and height, of a cylinder; the height of a capsule is without its
-            round ends. Diameter of a sphere, three times.
+        size_m: Sides of a box; (d, d, height) of a cylinder or capsule of diameter d, where the height of a capsule
+            excludes its round ends; (d, d, d) of a sphere.
         pose: Frame of the part in the frame of the object.
     """
 

@@ -263,7 +263,7 @@ class TwistyCube(ObjectKind):
 
     @property
     def bounding_radius_m(self) -> float:
-        """Distance of the corners."""
+        """Distance of the corners from the centre."""
         return self.edge_m * math.sqrt(3) / 2
 
     def get_keypoints(self) -> dict[str, Vec3]:

@@ -135,14 +135,15 @@ def check_opencv() -> SystemCheck:
     builds = {
         dist.name.lower(): dist.version
         for dist in metadata.distributions()
-        if re.fullmatch(r"opencv[-_](contrib[-_])?python([-_]headless)?", dist.name.lower())
+        if dist.name  # None for damaged metadata
+        and re.fullmatch(r"opencv[-_](contrib[-_])?python([-_]headless)?", dist.name.lower())
     }
-    status = ", ".join(f"{name} {version}" for name, version in sorted(builds.items())) or "missing"
+    status = ", ".join(f"{name} {version}" for name, version in sorted(builds.items()))
     succeeded, message = _run_in_child("import cv2")
     if not succeeded:
-        return SystemCheck("opencv", False, f"{status} ({message})", _INSTALL_HINT)
-    if len(set(builds.values())) == 1:
-        return SystemCheck("opencv", True, status)
+        return SystemCheck("opencv", False, f"{status or 'missing'} ({message})", _INSTALL_HINT)
+    if len(set(builds.values())) <= 1:  # none if the system's package manager installed it
+        return SystemCheck("opencv", True, status or "present")
     newest = max(builds.values(), key=lambda v: [int(n) for n in re.findall(r"\d+", v)])
     requirements = " ".join(f"{name}=={newest}" for name in sorted(builds))
     remedy = f"Files of several versions are mixed. Install one version: pip install {requirements}"

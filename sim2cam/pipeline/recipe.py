@@ -353,7 +353,9 @@ def _build_recipe(layers: Sequence[dict[str, Any] | Path], path: Path) -> Recipe
     except ValidationError as error:
         raise RecipeError(path, _describe_error(error)) from error
     except UsageError as error:
-        raise RecipeError(path, f"'{_find_failing_section(tables)}': {error}.") from error
+        raise RecipeError(
+            path, f"'{_find_failing_section(tables)}': {str(error).rstrip('.')}."
+        ) from error
     try:
         inherited = _find_inherited_factors(recipe.domain, layers[-1])
         check_domain(recipe.domain, recipe.names, inherited)

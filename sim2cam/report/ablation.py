@@ -81,7 +81,7 @@ class LearningCurve:
         resource: Name, such as ``renders``.
         law: Power law of 1 - score; None if the points determine none.
         determines_floor: Whether the points determine the floor of the law.
-        summary: Whether more of the resource helps.
+        summary: Sentence on whether more of the resource helps.
     """
 
     resource: str
@@ -113,10 +113,10 @@ class AblationResults:
 def read_ablation(path: Path) -> AblationResults:
     """Read results from a file such as ``benchmarks/results/dice.json``.
 
-    ``variants`` have the form described in ``benchmarks/readme_tables.py``. Optional keys: ``comparisons``
-    (``first second metric value ci95 p_holm min_detectable_effect``), ``planned`` (names of all variants;
-    those without results are returned as not run), ``not_run``, ``equivalents``, ``learning_curves``,
-    ``notes``, ``warnings``.
+    Each of ``variants`` has a ``name``, ``seeds`` (scores by seed) and scores with ``value`` and ``ci95``, such as
+    ``ap50``. Optional keys: ``comparisons`` (``first second metric value ci95 p_holm min_detectable_effect``),
+    ``planned`` (names of all variants; those without results are returned as not run), ``not_run``,
+    ``equivalents``, ``learning_curves``, ``notes``, ``warnings``.
 
     Raises:
         InputError: If the file is missing, damaged, or has another format.

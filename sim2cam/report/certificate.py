@@ -105,7 +105,7 @@ def write_certificate_page(
 
 
 def summarize_certificate(certificate: DatasetCertificate) -> Verdict:
-    """Return what passes, how far labels moved, why images are rejected, and what to do.
+    """Return findings on accepted and rejected images and on moved labels, with next steps.
 
     Commands name no folder, so that equal datasets have equal pages.
     """

@@ -15,7 +15,7 @@ class MeasureText:
     Attributes:
         title: plain name.
         standard_name: term of the field, with the unit or range.
-        failure: what an image shows that breaks the limit.
+        failure: defect of images that break the limit.
         meaning: what a value says about the translated image.
         remedy: what to do if images break the limit.
     """

@@ -92,7 +92,7 @@ def write_drift_page(report: DriftReport, camera_file: Path, photos: Path, out: 
 
 
 def summarize_drift(report: DriftReport, camera_file: Path, photos: Path) -> Verdict:
-    """Return which parameters drifted, and what to do."""
+    """Return findings on drifted parameters, with next steps."""
     shifts = {
         status: [shift for shift in report.shifts if shift.status == status]
         for status in ("drifted", "stable", "undetermined")

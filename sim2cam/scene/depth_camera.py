@@ -135,7 +135,7 @@ class ActiveStereo:
         projector_m: Distance of the projector from the left camera.
         window_px: Side of the matching window, odd.
         uniqueness_percent: Margin by which the second best match must be worse.
-        left_right_px: Largest difference of the match from the right.
+        left_right_px: Largest difference between the left-to-right and the right-to-left match.
         max_error_px: Largest standard deviation of the disparity, estimated in the window, for a reading.
         disparity_step_px: Quantization of disparities; 1/32 pixel (Grunnet-Jepsen et al. 2019, "Subpixel
             linearity improvement for Intel RealSense depth camera D400 series").

@@ -47,8 +47,8 @@ _DISTORTION_COEFFICIENTS = {f"{letter}{number}" for letter in "kps" for number i
 def keep_stages(camera: Camera, stages: Collection[FormationStage]) -> Camera:
     """Return a camera with only some image-formation stages.
 
-    Without any stage it is a pinhole with auto-exposure and the sRGB curve. Lenses given as tables keep their
-    distortion.
+    Without any stage it is a pinhole, or an equidistant fisheye, with auto-exposure and the sRGB curve. Lenses given
+    as tables keep their distortion.
     """
     disabled = [stage for stage in FORMATION_STAGES if stage not in stages]
     glass = _neutralise(camera.glass, _NEUTRAL_LENS_EFFECTS, disabled)

@@ -53,7 +53,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class NameOf:
-    """A text that must name one of the things that the recipe has: a category, an asset, an image, ..."""
+    """A text that must be a name in the recipe: of a category, an asset, an image, ..."""
 
     source: Literal[
         "category", "asset", "texture_image", "environment_map", "material", "decal_target"

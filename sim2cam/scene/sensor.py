@@ -114,7 +114,7 @@ class Sensor:
         exposure_ev: Exposure compensation in stops.
         red_gain, blue_gain: White balance error relative to green. It is applied after clipping, without
             clipping again, so values below 1 tint saturated light.
-        vignetting: Light loss in the corners, 0 to 1; the mean of the image is preserved.
+        vignetting: Light loss in the corners, 0 to 1, before automatic exposure.
         blur_px: Standard deviation of the point spread function, pixels.
         full_well_e: Electrons at saturation; fewer give more noise.
         read_noise_e: Standard deviation of the read noise, electrons.

@@ -1,6 +1,6 @@
 """Shapes of bodies, in metres, in the object frame.
 
-This module knows no kind of object: ``sim2cam.objects`` and packages of users add theirs.
+This module defines no object kinds: ``sim2cam.objects`` and packages of users add theirs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Shape:
         return self.kind
 
     def get_hidden_category(self, pose: Pose) -> str | None:
-        """Return the category if the pose hides what the body is, as a card face down; None otherwise."""
+        """Return the category of a pose that hides what the body is, such as a card face down; None otherwise."""
         return None
 
     def get_keypoints(self) -> dict[str, Vec3]:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,9 @@ def test_paths_arrays_and_lists_give_the_same_result(model, photo):
     assert (np.diff(one.scores) <= 0).all()
     assert one.ood_score > 0
     assert (one.masks, one.keypoints, one.poses) == (None, None, None)
+    none = replace(one, detections=())
+    assert none.masks.shape == (0, *rgb.shape[:2])
+    assert none.keypoints == ()
     assert np.array_equal(one.image, rgb)
     assert isinstance(model.predict([rgb]), list)
     for other in model.predict([rgb, photo, Image.fromarray(rgb)]):

@@ -244,6 +244,18 @@ def test_default_classes_fill_missing_attributes(tmp_path):
     assert found[0].links[0].visuals[0].solid.scale == (2.0, 2.0, 2.0)
 
 
+@pytest.mark.parametrize(
+    ("rgba", "color"), [("", (0, 0, 255)), ("1 0 0 1", (255, 0, 0)), ("0.5 0.5 0.5 1", (0, 0, 255))]
+)
+def test_a_color_of_a_geom_precedes_that_of_its_material(tmp_path, rgba, color):
+    own = f'rgba="{rgba}"' if rgba else ""
+    material = '<asset><material name="m" rgba="0 0 1 1"/></asset>'
+    body = f'<body name="a"><geom size="0.1" material="m" {own}/></body>'
+    (tmp_path / "m.xml").write_text(mjcf(body, material))
+    (visual,) = read_mjcf(tmp_path / "m.xml").links[1].visuals
+    assert visual.color == color
+
+
 def mjcf(body, before=""):
     return f"<mujoco>{before}<worldbody>{body}</worldbody></mujoco>"
 

@@ -271,7 +271,7 @@ REFUSED = {
     "no faces": (lambda folder: obj(folder, faces=()), "has no faces."),
     "too many": (
         lambda folder: replace(obj(folder), max_faces=3),
-        "has 4 faces, more than 3. Simplify the mesh, or raise max_faces.",
+        "has 4 faces, more than 3. Simplify the mesh.",
     ),
     "one place": (lambda folder: obj(folder, corners="v 1 1 1\n" * 4), "all vertices are at the same position."),
     "a line": (lambda folder: obj(folder, faces=("1 2 2", "1 1 2")), "all 2 faces are degenerate (no area)."),

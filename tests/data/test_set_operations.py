@@ -121,6 +121,11 @@ def test_one_is_left_alone_and_none_is_refused(native):
         merge_datasets([])
 
 
+def test_nothing_is_held_out_of_nothing():
+    with pytest.raises(UsageError, match="no dataset to merge"):
+        hold_out([], 0.1)
+
+
 def test_what_is_set_aside_is_a_share_of_whole_scenes(many):
     (kept,), aside = hold_out([many], 0.12)
     assert len({s.scene_index for s in aside.samples}) == 2  # of 20, rounded down

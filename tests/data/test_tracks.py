@@ -56,3 +56,8 @@ def test_a_missing_file_is_told(tmp_path):
     path = tmp_path / "a.json"
     with pytest.raises(InputError, match=f"^{re.escape(f'{path}: no such file. ')}"):
         read_tracks(path)
+
+
+def test_a_folder_is_not_read(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be read \(Is a directory\)"):
+        read_tracks(tmp_path)

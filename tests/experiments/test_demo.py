@@ -8,6 +8,7 @@ import pytest
 
 from sim2cam.cli import main
 from sim2cam.experiments import demo
+from sim2cam.experiments.demo import RESULT_FILE
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 from tests.support.small_recipes import FEW_BODIES
 
@@ -100,3 +101,18 @@ def test_development_split_tunes_the_detector(short, coco, tmp_path, capsys):
 
 def test_folder_without_demo_has_no_report(tmp_path, cli):
     assert "no finished demo" in cli("report", tmp_path, code=1).err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "not JSON"),
+        ("[]", "from another version"),
+        ('{"captures": null}', "from another version"),
+    ],
+)
+def test_a_damaged_result_says_to_run_the_demo_again(tmp_path, cli, text, problem):
+    (tmp_path / RESULT_FILE).write_text(text)
+    error = cli("report", tmp_path, code=1).err
+    assert problem in error
+    assert "Run sim2cam demo again." in error

@@ -71,6 +71,13 @@ def test_one_opencv_build_passes(monkeypatch):
     assert (check.ok, check.status) == (True, "opencv-python-headless 5.0.0.93")
 
 
+def test_opencv_without_metadata_passes(monkeypatch):
+    damaged = [SimpleNamespace(name=None, version="1")]
+    monkeypatch.setattr(metadata, "distributions", lambda: iter(damaged))
+    check = doctor.check_opencv()
+    assert (check.ok, check.status) == (True, "present")
+
+
 def test_two_opencv_builds_of_one_version_pass(monkeypatch):
     assert builds(monkeypatch, opencv_python_headless="5.0", opencv_python="5.0").ok
 

@@ -1,6 +1,14 @@
 import pytest
 
-from sim2cam.randomize.distributions import Choice, Constant, Quota, Schedule, Uniform, to_toml
+from sim2cam.randomize.distributions import (
+    Choice,
+    Constant,
+    Given,
+    Quota,
+    Schedule,
+    Uniform,
+    to_toml,
+)
 from sim2cam.randomize.domain_survey import sample_factor_histograms
 from sim2cam.randomize.sampling import sample_factors
 
@@ -60,3 +68,14 @@ def test_words_numbers_and_what_has_no_closed_form(surveyed):
     assert set(flags.options) == {"true", "false"}
     assert found["layout", "wall_m"].is_fixed
     assert not count.is_fixed
+
+
+def test_a_value_that_never_occurs_is_expected_zero_times(domain):
+    other = domain.replace_factors(
+        {
+            "layout/surface": Constant("table"),
+            "table/family": Given("layout/surface", {"table": Constant("wood")}, Constant("plain")),
+        }
+    )
+    family = by_name(sample_factor_histograms(other, 4, count=SCENES, views=1))["table", "family"]
+    assert dict(zip(family.options, family.expected, strict=True)) == {"wood": SCENES, "plain": 0.0}

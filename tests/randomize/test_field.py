@@ -84,6 +84,13 @@ def test_the_hall_faces_inwards_and_holds_the_camera(sampled):
     assert (np.abs(eye - middle) < np.array(hall.asset.size_m) / 2).all()
 
 
+def test_the_ground_reaches_the_walls(sampled):
+    _, scene = sampled
+    hall, ground = get_body(scene, "hall"), get_body(scene, "table")
+    reach = np.abs(get_vertices(hall)[:, :2]).max()
+    assert ground.asset.side_m / 2 >= reach - 1e-9
+
+
 def test_what_cannot_be_touched_neither_collides_nor_casts_shadows(sampled):
     _, scene = sampled
     for name in ("hall", "lines", "hood/0"):

@@ -112,6 +112,14 @@ def test_a_stack_has_the_largest_below_and_each_on_the_last(cubes, index):
         assert np.linalg.norm(off) < below.asset.size_m[0] / 2  # its middle is carried
 
 
+@pytest.mark.parametrize("index", INDICES)
+def test_objects_raised_by_different_heights_do_not_overlap_in_a_stack(cubes, index):
+    domain = cubes.domain.replace_factors({"block/z_m": Choice((0.0, 0.1))})
+    tower = targets(composed(domain, index, arrangement="stack", block_count=5))
+    for below, above in itertools.pairwise(tower):
+        assert corners(above)[:, 2].min() > corners(below)[:, 2].max()
+
+
 def test_a_stack_of_blocks_stands(cubes):
     domain = changed(cubes.domain, "block", mass_offset_z=0.0)
     stood = 0

@@ -39,6 +39,11 @@ def test_moved_to_where_it_is_it_stays(of):
     assert (moved.low, moved.high) == pytest.approx((of.distribution.low, of.distribution.high))
 
 
+def test_a_mean_beyond_the_ends_stays_there():
+    normal = Normal(-1.0, 1.0, 0.0, 1.0)
+    assert FactorRange("a/b", normal, 0.0, 1.0).rescale(0.0, 1.0) == normal
+
+
 def test_ratios_and_laws_move_as_a_whole():
     ratios = KINDS[1].rescale(0.5, 1.5)
     assert (ratios.low, ratios.high) == pytest.approx((1.0, 100.0))

@@ -133,6 +133,20 @@ def test_another_distribution_of_one_factor_changes_no_other(domain):
     assert changed(drawn(domain), drawn(other)) == {"table/hue"}
 
 
+def test_a_category_follows_the_factor_that_is_set(tmp_path):
+    path = tmp_path / "ranks.toml"
+    ranks = ["A", *map(str, range(2, 11)), "J", "Q", "K", "back"]
+    path.write_text(
+        f'base = "cards"\ncategories = {ranks}\n[domain.card]\ncategory = {{ from = "rank" }}\n'
+    )
+    domain = load_recipe(str(path)).domain
+    before = drawn(domain)
+    face = "3S" if before.values["card/0/face"].startswith("2") else "2H"
+    after = drawn(domain, intervention=Intervention(settings={"card/0/face": face}))
+    assert after.values["card/0/category"] == face[:-1]
+    assert changed(before, after) <= {"card/0/face", "card/0/rank", "card/0/category"}
+
+
 def test_an_unknown_group_is_refused(domain):
     names = ", ".join(sorted(domain.groups))
     message = f"unknown group 'lihgt'. Did you mean 'light'? Allowed: {names}"

@@ -95,7 +95,7 @@ class DeviceLighting:
 
         Args:
             scene: scene with its environment, and the table that reflects light from below.
-            centre, radius: bounding sphere (3,), () of the shadow casters.
+            centre, radius: bounding sphere of the shadow casters, centre (3,).
 
         Returns:
             World-to-clip matrix (4, 4) of each shadow map.
@@ -140,7 +140,7 @@ class DeviceLighting:
     def _compute_shadow_matrices(
         self, views: list[ShadowView], environment: Environment, centre: Floats
     ) -> list[Floats]:
-        """Return world to clip (4, 4) of each map: rotated skies, rotated lamps, local lights."""
+        """Return the world-to-clip matrix (4, 4) of each map: rotated skies, rotated lamps, local lights."""
         n_dome, n_directional = (
             self._shader_defines["N_DOME"],
             self._shader_defines["N_DIRECTIONAL"],
@@ -234,7 +234,7 @@ class DeviceLighting:
 def _rotate_clip_matrix(
     to_clip: Floats, axis: Floats, centre: Floats, quarter_turns: int
 ) -> Floats:
-    """Return world to clip (4, 4) of a view rotated about an axis (3,) through a point (3,)."""
+    """Return the world-to-clip matrix (4, 4) of a view rotated about an axis (3,) through a point (3,)."""
     inverse_rotation = np.eye(4)
     inverse_rotation[:3, :3] = Rotation.from_rotvec(-quarter_turns * math.pi / 2 * axis).as_matrix()
     inverse_rotation[:3, 3] = centre - inverse_rotation[:3, :3] @ centre

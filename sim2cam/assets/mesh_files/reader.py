@@ -138,7 +138,7 @@ def _check_count(count: int, max_count: int, path: Path) -> None:
     if count > max_count:
         raise InputError(
             path,
-            f"has {count} faces, more than {max_count}. Simplify the mesh, or raise max_faces.",
+            f"has {count} faces, more than {max_count}. Simplify the mesh.",
         )
 
 

@@ -58,6 +58,7 @@ _MESH_ORIENTATIONS = ("refpos", "refquat")
 _UNSUPPORTED_ORIENTATIONS = ("xyaxes", "zaxis")
 _VISIBLE_GROUPS = 3  # geoms of this group and above are collision shapes only
 _GREY = "0.5 0.5 0.5 1"
+_DEFAULT_RGBA = (0.5, 0.5, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,11 @@ def _read_context(root: Element, path: Path) -> _Context:
     compiler = root.find("compiler")
     settings: Mapping[str, str] = {} if compiler is None else compiler.attrib
     angle = settings.get("angle", "degree")
-    if angle not in ("degree", "radian") or settings.get("coordinate", "local") != "local":
-        raise InputError(path, "angle must be degree or radian, and coordinate must be local.")
+    if angle not in ("degree", "radian"):
+        raise InputError(path, f"angle of compiler is '{angle[:20]}'. Allowed: degree, radian.")
+    coordinate = settings.get("coordinate", "local")
+    if coordinate != "local":
+        raise InputError(path, f"coordinate of compiler is '{coordinate[:20]}'. Allowed: local.")
     if settings.get("eulerseq", "xyz") != "xyz":
         raise InputError(path, f"eulerseq '{settings['eulerseq'][:20]}' is not supported. Use xyz.")
     folder = PurePosixPath(settings.get("meshdir", settings.get("assetdir", "")))
@@ -209,9 +213,10 @@ def _read_link(element: Element, name: str, offset: Vec3, context: _Context) -> 
         if attributes.get("type", "sphere") == "plane":
             continue
         solid, pose = _read_shape(attributes, context)
-        color = context.colors.get(attributes.get("material", "")) or to_srgb(
-            parse_numbers(attributes.get("rgba", _GREY), 4, "rgba of a geom", context.path)
-        )
+        rgba = parse_numbers(attributes.get("rgba", _GREY), 4, "rgba of a geom", context.path)
+        color = to_srgb(rgba)
+        if np.array_equal(rgba, _DEFAULT_RGBA):  # other values precede the material in MuJoCo
+            color = context.colors.get(attributes.get("material", ""), color)
         shape = Shape(solid, to_link @ pose, color)
         group = parse_number(attributes.get("group", "0"), "group of a geom", context.path)
         if group < _VISIBLE_GROUPS:

@@ -76,7 +76,7 @@ def parse_numbers(text: str, count: int, where: str, path: Path) -> tuple[float,
     """Parse ``count`` finite numbers separated by whitespace; ``where`` names the value in errors.
 
     Raises:
-        InputError: The text has another number of numbers, or they are not finite.
+        InputError: The text does not consist of ``count`` finite numbers.
     """
     try:
         numbers = tuple(float(word) for word in text.split())

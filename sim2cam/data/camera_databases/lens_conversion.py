@@ -173,7 +173,7 @@ def _fit_rational(radii: Floats, ratios: Floats, focal_px: float) -> Terms | Non
 
 
 def _fit_scale(terms: Terms, geometry: _Geometry) -> float | None:
-    """Return the relative scale change of a channel with the least squared error over the image; None beyond the limit."""
+    """Return the relative scale change of a channel with the least squared error over the image; None if too large."""
     v, c, b = terms
     radii = np.linspace(0, geometry.corner, _N_RADII)
     changes = v - 1 + radii * (c + radii * b)

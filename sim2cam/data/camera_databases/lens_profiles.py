@@ -51,8 +51,9 @@ class LensProfile:
         crop_factor: Diagonal of a 36 x 24 mm sensor over that of the measured one.
         aspect: Longer side of the sensor over its shorter one.
         focal_mm: Nominal focal length, that of the image without distortion.
-        distortion, distortion_terms: Model and its coefficients. Distorted radii are r (a r^3 + b r^2 + c r + 1 - a - b - c)
-            for ``ptlens``, r (1 - k1 + k1 r^2) for ``poly3``, r (1 + k1 r^2 + k2 r^4) for ``poly5``.
+        distortion, distortion_terms: Model and its coefficients. Distorted radii are
+            r (a r^3 + b r^2 + c r + 1 - a - b - c) for ``ptlens``, r (1 - k1 + k1 r^2) for ``poly3``,
+            r (1 + k1 r^2 + k2 r^4) for ``poly5``.
         red_terms, blue_terms: Radii of a channel over those of green, v + c r + b r^2: (v, c, b).
         vignettings: Vignetting at each aperture and focus distance.
     """

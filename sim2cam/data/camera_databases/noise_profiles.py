@@ -1,8 +1,9 @@
 """darktable's noise profiles, and the simulated sensors that they measure.
 
-A profile gives the variance a x + b of each channel at the level x, 0 to 1, after demosaicing and white balance. darktable's
-profiler (``tools/noise/noiseprofile.c``) takes it from the finest diagonal Haar coefficients, each (p - q - r + s) / 4 of
-2 x 2 pixels. For noise that is independent between pixels, their variance is a quarter of that of a pixel.
+A profile gives the variance a x + b of each channel at the level x, 0 to 1, after demosaicing and white balance.
+darktable's profiler (``tools/noise/noiseprofile.c``) takes it from the finest diagonal Haar coefficients, each
+(p - q - r + s) / 4 of 2 x 2 pixels. For noise that is independent between pixels, their variance is a quarter of
+that of a pixel.
 """
 
 from __future__ import annotations

@@ -32,7 +32,11 @@ WRITERS: dict[FormatName, FormatWriter] = {
     "kitti": write_kitti,
     "webdataset": write_webdataset,
 }
-"""Writers by format. Each takes splits by name with equal categories and a new folder, and may return notes on changes. BOP's writer takes a model source too."""
+"""Writers by format.
+
+Each takes splits by name with equal categories and a new folder, and may return notes on changes. BOP's writer
+takes a model source too.
+"""
 
 
 def export_dataset(

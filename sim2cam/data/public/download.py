@@ -76,7 +76,8 @@ def download(source: Source, path: Path, progress: Progress = ignore_progress) -
     """
     partial_path = path.with_name(f"{path.name}.part")
     if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with convert_write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
         _receive(source, partial_path, progress)
         partial_path.replace(path)
         _locate_etag(partial_path).unlink(missing_ok=True)
@@ -137,9 +138,10 @@ def _append_response(
     if total is not None and total > source.max_bytes:
         _reject_size(source, partial_path)
     etag = response.headers.get("ETag", "")
-    _locate_etag(partial_path).unlink(missing_ok=True)
-    if etag.startswith('"'):  # weak tags do not guarantee equal bytes
-        _locate_etag(partial_path).write_text(etag)
+    with convert_write_errors(partial_path):
+        _locate_etag(partial_path).unlink(missing_ok=True)
+        if etag.startswith('"'):  # weak tags do not guarantee equal bytes
+            _locate_etag(partial_path).write_text(etag)
     received, monitor = start, _RateMonitor(source.url)
     with convert_write_errors(partial_path), partial_path.open("ab" if start else "wb") as file:
         while chunk := _read_chunk(source, response):

@@ -4,7 +4,7 @@ import pytest
 
 from sim2cam.data.public import download as module
 from sim2cam.data.public.download import Source, download
-from sim2cam.errors import InputError
+from sim2cam.errors import InputError, OutputError
 
 DATA = bytes(range(256)) * 400
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -25,6 +25,12 @@ def refused(source, path):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_named(source, tmp_path):
+    (tmp_path / "in").write_text("a file")
+    with pytest.raises(OutputError, match=r"in/a\.zip: cannot be written"):
+        download(source, tmp_path / "in/a.zip")
 
 
 def test_a_file_is_there_once_and_whole(server, source, tmp_path):

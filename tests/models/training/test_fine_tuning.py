@@ -14,6 +14,7 @@ from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.models.network.targets import make_targets, stack_targets
+from sim2cam.models.training import step_time
 from sim2cam.models.training.batches import DetectorBatch
 from sim2cam.models.training.config import BackboneTuning, FineTuning, TrainConfig
 from sim2cam.models.training.fine_tuning import compute_lr_scale, copy_weights, load_initial_weights
@@ -200,6 +201,20 @@ def test_other_weights_are_not_gone_on_from(base, photos, tmp_path):
         match=r"belongs to another training: initial_weights was '[0-9a-f]{64}' and",
     ):
         tune(other, photos, run, None, resume=True)
+
+
+def test_steps_are_timed_without_dropping_heads_of_the_weights(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(step_time, "MIN_OPTION_SHARE", -1e9)
+    monkeypatch.setattr(step_time, "_OPTIONS_S", 1e9)
+    config = replace(TINY, roi_classifier=True)
+    weights = tmp_path / "weights.safetensors"
+    network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0), roi_classifier=True)
+    card = DetectorCard("nano", ("square", "disc"), 0, {}, (), roi_classifier=True)
+    save_detector(weights, network.state_dict(), card)
+    setup = make_training_setup(((photos, 1.0),), config, AuxiliaryData(initial_weights=weights))
+    measured = step_time.measure_step_time(setup, "cpu", with_options=True)
+    assert measured.step_s > 0
+    assert measured.option_s == {}
 
 
 def test_the_architecture_is_that_of_the_weights(base, photos):

@@ -42,7 +42,8 @@ def _group_by_scene(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sampl
             yield group
             group = []
         group.append((number, sample))
-    yield group
+    if group:
+        yield group
 
 
 def _write_tar(

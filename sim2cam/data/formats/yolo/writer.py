@@ -27,8 +27,8 @@ _SPLIT_NAMES = ("train", "val", "test")
 def write_yolo(splits: Mapping[str, Dataset], folder: Path) -> None:
     """Write ``data.yaml``, ``images/SPLIT/`` and ``labels/SPLIT/``.
 
-    Boxes have six digits, far below a pixel, and are clipped to the image. Crowds, masks, poses and
-    depth are left out, as YOLO does not support them.
+    Boxes have six digits, far below a pixel, and are clipped to the image. Crowds, masks, keypoints, poses and
+    depth are left out.
 
     Raises:
         UsageError: a split is unknown to Ultralytics, or ``train``, which it requires, is missing.

@@ -43,6 +43,11 @@ def test_what_is_exported_is_read_back(exported, tmp_path):
                 )
 
 
+def test_a_split_without_images_gives_no_file(tmp_path, dataset):
+    writer.write_webdataset({"train": replace(dataset, samples=())}, tmp_path / "empty")
+    assert not (tmp_path / "empty").exists()
+
+
 def test_scenes_are_not_torn_apart(tmp_path, dataset, monkeypatch):
     monkeypatch.setattr(writer, "SAMPLES_PER_TAR", 1)
     export_dataset({"train": dataset}, tmp_path / "out", "webdataset")
