@@ -13,7 +13,7 @@ from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, T
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.randomize.bodies import compute_position
-from sim2cam.randomize.distributions import LogUniform, Normal, Uniform
+from sim2cam.randomize.distributions import LogUniform, Normal, Uniform, iterate_parts
 from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.sampling import FactorValues
 from sim2cam.scene.camera import Camera, CameraModel, Shutter
@@ -179,11 +179,12 @@ def _make_lens(factors: FactorValues, view: int, focal_px: float, width: int, he
 
 
 def _has_range(domain: Domain, group: str) -> bool:
-    """Return whether a distortion coefficient is sampled from a range."""
+    """Return whether a distortion coefficient is sampled from a range, also a nested one."""
     return any(
-        isinstance(distribution, Normal | Uniform | LogUniform)
+        isinstance(part, Normal | Uniform | LogUniform)
         for name, distribution in domain.groups[group].items()
         if name in _DISTORTION_COEFFICIENTS
+        for part in iterate_parts(distribution)
     )
 
 

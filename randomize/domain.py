@@ -187,6 +187,10 @@ def _list_object_groups(kinds: tuple[tuple[str, str], ...]) -> Mapping[str, type
             raise ValueError(
                 f"'domain.{name}.{KIND_KEY}': no kind '{kind}'. {suggest_name(kind, available)}"
             )
+        if name in SCENE_GROUPS or (name in available and name != kind):
+            raise ValueError(
+                f"'domain.{name}.{KIND_KEY}': '{name}' has another meaning. Choose another name for the group"
+            )
     return {**available, **{name: available[kind] for name, kind in kinds}}
 
 

@@ -60,6 +60,10 @@ class Body:
     category: str | None = None
 
     def __post_init__(self) -> None:
+        if self.arrives_last and not self.is_fixed:
+            raise SpecError(
+                f"body '{self.name}' has arrives_last, so it must be fixed. Set is_fixed."
+            )
         sides = self.asset.side_count
         for decal in self.decals or ():
             if not 0 <= decal.side < sides:

@@ -184,6 +184,12 @@ def test_several_groups_of_a_kind(tmp_path):
         load(tmp_path, text.replace('= "block"', '= "blokc"'))
 
 
+@pytest.mark.parametrize("group", ["light", "die"])
+def test_a_group_with_a_meaning_of_its_own_gets_no_other_kind(tmp_path, group):
+    with pytest.raises(RecipeError, match=rf"domain\.{group}\.object_kind.*has another meaning"):
+        load(tmp_path, f'base = "cubes"\n[domain.{group}]\nobject_kind = "block"\n')
+
+
 KIND = """
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

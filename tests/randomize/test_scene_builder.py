@@ -9,7 +9,15 @@ from sim2cam.geometry.poses import Pose
 from sim2cam.objects.die import Die
 from sim2cam.objects.primitives import Ground
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.distributions import Choice, Constant, Integers, Normal, Uniform
+from sim2cam.randomize.distributions import (
+    Choice,
+    Constant,
+    DistributionBase,
+    Integers,
+    Normal,
+    Shared,
+    Uniform,
+)
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.lighting.beams import compute_ground_irradiance
@@ -358,33 +366,43 @@ STRONG_BARREL = {
 }
 
 
-def make_lens(domain, group, size, *, is_range):
-    """Return the lens of a scene of a portrait image with the strongest distortion."""
-    values = STRONG_BARREL[group]
+def make_lens(domain, group, size, k1=None):
+    """Return the lens of a scene with the strongest distortion, and the problem of its image."""
+    values = STRONG_BARREL[group] | ({} if k1 is None else {"k1": k1})
     domain = domain.replace_factors(
-        {f"{group}/{name}": Constant(value) for name, value in values.items()}
+        {
+            f"{group}/{name}": value if isinstance(value, DistributionBase) else Constant(value)
+            for name, value in values.items()
+        }
         | {"view/fov_rad": Constant(1.0 if group == "lens" else 1.2)}
     )
-    if is_range:
-        k1 = values["k1"]
-        domain = domain.replace_factors({f"{group}/k1": Normal(k1, 1e-9, k1 - 1e-9, k1 + 1e-9)})
     scene = build_scene(sample_factors(domain, 0, 0, views=1), domain, *size)
     return scene.cameras[0].lens, find_unprojectable_corner(scene)
 
 
 @pytest.mark.parametrize("group", ["lens", "fisheye"])
 def test_sampled_distortion_is_limited_to_the_corners_of_a_portrait_image(domain, group):
-    landscape, problem = make_lens(domain, group, (640, 360), is_range=True)
+    k1 = STRONG_BARREL[group]["k1"]
+    sampled = Normal(k1, 1e-9, k1 - 1e-9, k1 + 1e-9)
+    landscape, problem = make_lens(domain, group, (640, 360), sampled)
     assert problem is None
-    assert landscape.k1 == pytest.approx(STRONG_BARREL[group]["k1"])
-    portrait, problem = make_lens(domain, group, (360, 640), is_range=True)
+    assert landscape.k1 == pytest.approx(k1)
+    portrait, problem = make_lens(domain, group, (360, 640), sampled)
     assert problem is None
     ratio = portrait.k1 / landscape.k1
     assert 0.1 < ratio < 1
     assert portrait.k2 == pytest.approx(ratio * landscape.k2)
 
 
+def test_distortion_from_a_nested_range_is_limited_too(domain):
+    k1 = STRONG_BARREL["lens"]["k1"]
+    shared = Shared(Normal(k1, 1e-9, k1 - 1e-9, k1 + 1e-9))
+    lens, problem = make_lens(domain, "lens", (360, 640), shared)
+    assert problem is None
+    assert lens.k1 > k1
+
+
 def test_constant_distortion_is_kept(domain):
-    lens, problem = make_lens(domain, "lens", (360, 640), is_range=False)
+    lens, problem = make_lens(domain, "lens", (360, 640))
     assert lens.k1 == STRONG_BARREL["lens"]["k1"]
     assert "folds back" in problem

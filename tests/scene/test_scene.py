@@ -116,6 +116,11 @@ def test_scenes_are_values():
         scene().bodies = ()
 
 
+def test_a_body_that_arrives_last_is_fixed():
+    with pytest.raises(SpecError, match=r"arrives_last, so it must be fixed\. Set is_fixed\."):
+        replace(scene().bodies[-1], is_fixed=False, arrives_last=True)
+
+
 def test_texture_families_are_listed_once():
     assert len(set(TEXTURE_FAMILIES)) == len(TEXTURE_FAMILIES) > 8
 
