@@ -1,6 +1,6 @@
 """Prediction time of each detector size at 640x640, compared with other detectors.
 
-    python benchmarks/predict.py [--repeats N] [--sizes nano small base]
+    python benchmarks/predict.py [--repeats N] [--sizes lite0 nano small base]
 
 Each case runs in a separate process on one and two cores, and on a GPU if there is one. Weights are
 random and the 300 most confident peaks are kept, more than any image has: an upper bound at one input
@@ -65,7 +65,12 @@ class Arguments:
 
     repeats: int = 20
     """Timed predictions per case, after two warm-up predictions."""
-    sizes: tuple[Literal["nano", "small", "base"], ...] = ("nano", "small", "base")
+    sizes: tuple[Literal["lite0", "nano", "small", "base"], ...] = (
+        "lite0",
+        "nano",
+        "small",
+        "base",
+    )
     """Detector sizes."""
     out: Path = RESULTS / "predict.json"
     """File of the results."""

@@ -46,10 +46,16 @@ def tabulate_card(name: str, card: Results) -> str:
 
 
 def tabulate_training_data(card: Results) -> str:
-    """Return the datasets of a card: those of the last training first, then those of earlier trainings."""
-    return format_table(
-        ("training", "dataset", "images", "kind"), _list_datasets(card) if card else ()
-    )
+    """Return the datasets of a card: the last training first, then earlier trainings, then backgrounds."""
+    columns = ("training", "dataset", "images", "kind")
+    if not card:
+        return format_table(columns, ())
+    rows = list(_list_datasets(card))
+    if backgrounds := card.get("background_images"):
+        licences = ", ".join(backgrounds["licences"])
+        kind = f"background photographs ({licences})" if licences else "background photographs"
+        rows.append(("all", backgrounds["name"], f"{backgrounds['images']:,}", kind))
+    return format_table(columns, rows)
 
 
 def count_parameters(path: Path) -> int:

@@ -303,3 +303,11 @@ def test_a_card_counts_the_labelled_images_of_every_training():
 def test_the_shipped_dice_weights_saw_no_label():
     card = json.loads((model_cards.WEIGHTS / "dice.json").read_text())
     assert model_cards.count_origin(card, "real") == 0
+
+
+def test_a_card_lists_its_background_photographs():
+    backgrounds = {"name": "views", "images": 1416, "licences": ["CC0-1.0"]}
+    card = {"data": [], "background_images": backgrounds}
+    row = "| all | views | 1,416 | background photographs (CC0-1.0) |"
+    assert row in model_cards.tabulate_training_data(card).splitlines()
+    assert row not in model_cards.tabulate_training_data({"data": []})
