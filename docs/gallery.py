@@ -28,7 +28,7 @@ from sim2cam.report.sheet import build_sample_sheet
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
 COUNT, TILE_PX = 9, 240
-MAX_BYTES = 34_000
+MAX_BYTES = 27_000
 QUALITIES = range(80, 10, -5)
 HEAD = """# Gallery
 

@@ -24,7 +24,7 @@ PARAMETERS = "parameters"
 
 _PNG, _JPEG = "image/png", "image/jpeg"
 _QUALITIES = range(80, 15, -5)
-_MAX_BYTES = 13_000
+_MAX_BYTES = 11_000
 _PALETTE_COLORS = 64
 _MAX_PALETTE_ERROR = 0.5  # levels, mean
 
