@@ -59,6 +59,7 @@ def bare_weights(tmp_path_factory):
         score_calibration=None,
         ood_threshold=None,
         box_size_range_px=None,
+        training_domain=None,
         roi_classifier=False,
         config=shipped.card.config | {"roi_classifier": False},
     )
