@@ -83,7 +83,7 @@ def _score(weights: Path, test_sets: Sequence[tuple[str, Dataset]]) -> dict[str,
     untuned = replace(tight, card=replace(tight.card, input_scale=scale))
     dev = bench(untuned, read_real_images(locate_real_dataset("dice") / "dev.json")).score
     print(f"{weights}: AP50 {dev.ap50.value:.3f} on the development photos", flush=True)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, dataset in test_sets:
         score = bench(tight, dataset).score
         print(f"{weights}: AP50 {score.ap50.value:.3f} on {name}", flush=True)

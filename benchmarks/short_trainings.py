@@ -74,7 +74,7 @@ class Job:
         renders: dataset to train on.
         scored: real images, or file of their labels.
         uses_photographs: put the photographs that ``sim2cam fetch`` stored behind objects.
-        facts: what the results tell about the training.
+        facts: further facts for the results.
     """
 
     variant: str
