@@ -52,8 +52,9 @@ def tabulate_training_data(card: Results) -> str:
         return format_table(columns, ())
     rows = list(_list_datasets(card))
     if backgrounds := card.get("background_images"):
+        content = "photographs" if "real" in backgrounds["origins"] else "renders"
         licences = ", ".join(backgrounds["licences"])
-        kind = f"background photographs ({licences})" if licences else "background photographs"
+        kind = f"{content} as backgrounds{f' ({licences})' if licences else ''}"
         rows.append(("all", backgrounds["name"], f"{backgrounds['images']:,}", kind))
     return format_table(columns, rows)
 

@@ -306,8 +306,10 @@ def test_the_shipped_dice_weights_saw_no_label():
 
 
 def test_a_card_lists_its_background_photographs():
-    backgrounds = {"name": "views", "images": 1416, "licences": ["CC0-1.0"]}
+    backgrounds = {
+        "name": "views", "images": 1416, "origins": {"real": 1416}, "licences": ["CC0-1.0"],
+    }  # fmt: skip
     card = {"data": [], "background_images": backgrounds}
-    row = "| all | views | 1,416 | background photographs (CC0-1.0) |"
+    row = "| all | views | 1,416 | photographs as backgrounds (CC0-1.0) |"
     assert row in model_cards.tabulate_training_data(card).splitlines()
     assert row not in model_cards.tabulate_training_data({"data": []})
