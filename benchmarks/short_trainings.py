@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -117,10 +118,9 @@ def run_jobs(jobs: Iterable[Job], at_once: int, deadline_s: float) -> list[Score
         at_once: parallel jobs.
         deadline_s: time since the epoch in seconds.
     """
-    todo = [job for job in jobs if time.time() < deadline_s or (job.run / WEIGHTS).is_file()]
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(at_once, mp_context=spawn) as pool:
-        runs = pool.map(_run_job, todo, [deadline_s] * len(todo))
+        runs = pool.map(_run_job, jobs, itertools.repeat(deadline_s))
         return [run for run in runs if run is not None]
 
 

@@ -46,7 +46,8 @@ _MODULES = {
 # Spinning OpenMP threads take cores from working ones. Torch reads the variable on import.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-# Huge pages for large tensors on Linux: a training step spends a quarter of its time on small ones.
+# Page faults of large tensors slow a training step down. Torch reads the variable at its first allocation; other
+# systems than Linux ignore it.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
