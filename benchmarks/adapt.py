@@ -29,7 +29,7 @@ import numpy as np
 import torch
 import tyro
 from peers.published_cyclegan import PublishedCycleGan
-from scoring_log import RESULTS
+from result_files import RESULTS, write_results
 from torch import Tensor
 
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
@@ -51,7 +51,6 @@ from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
-from sim2cam.data.writer import write_json
 from sim2cam.learn.device import disable_autocast
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
@@ -133,7 +132,7 @@ def main(arguments: Arguments) -> None:
                 way: _run_in_process(measure_on_gpu, *case_arguments, way) for way in GPU_WAYS
             }
         cases.append(facts)
-        write_json(RESULTS / "adapt.json", {"environment": environment, "cases": cases})
+        write_results(RESULTS / "adapt.json", {"environment": environment, "cases": cases})
         print(_format_row(facts), flush=True)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS, log_scoring
+from result_files import RESULTS, log_scoring, write_results
 from short_trainings import (
     FAMILIES,
     SEEDS,
@@ -110,7 +110,7 @@ def main(arguments: Arguments) -> None:
             if name == "dice":
                 log_scoring("backbones", {"variants": facts["families"][name]["variants"]})
     facts["environment"] = collect_environment(None, 1)
-    write_json(path, facts, indented=False)
+    write_results(path, facts)
 
 
 def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainConfig:

@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import tyro
 from PIL import Image
-from scoring_log import round_numbers
+from result_files import round_numbers, write_results
 
 from sim2cam.adapt.calibration.camera_calibration import calibrate
 from sim2cam.adapt.calibration.camera_fit import CameraFit
@@ -90,7 +90,7 @@ def main(arguments: Arguments) -> None:
             "cameras": len(results_by_camera),
             "environment": collect_environment(None, arguments.at_once),
         }
-        write_json(arguments.out / "calibrate.json", facts)
+        write_results(arguments.out / "calibrate.json", facts)
         minutes = (time.monotonic() - start) / 60
         status = entry.get(FAILED, f"{len(entry)} parameters")
         print(f"{minutes:6.1f} min  camera {number}: {status}", file=sys.stderr)

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 from rendering.sheet import write_contact_sheet
-from scoring_log import FIGURES, RESULTS, locate_real_dataset
+from result_files import FIGURES, RESULTS, locate_real_dataset, write_results
 
 from sim2cam import images
 from sim2cam.data.camera_databases.installed import find_lens_database, find_noise_database
@@ -35,7 +35,6 @@ from sim2cam.data.camera_databases.noise_profiles import read_noise_profiles
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Sample
-from sim2cam.data.writer import write_json
 from sim2cam.experiments.domain_gap import shrink_to_width
 from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
 from sim2cam.pipeline.database_cameras import CAMERA_COUNT
@@ -218,7 +217,7 @@ def main(arguments: Arguments) -> None:
     }
     if arguments.renders is not None:
         results["isp"] = measure_isp_gaps(arguments.renders)
-    write_json(RESULTS / "camera_databases.json", results)
+    write_results(RESULTS / "camera_databases.json", results)
     plot(database, recipe, FIGURES / "camera-databases.png")
     if arguments.sheet is not None:
         write_sheet(arguments.recipe, arguments.sheet)

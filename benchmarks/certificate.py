@@ -23,8 +23,8 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 from rendering.sheet import write_contact_sheet
+from result_files import FIGURES, RESULTS, write_results
 from saboteurs import BENIGN, SABOTEURS, Change, Subject
-from scoring_log import FIGURES, RESULTS
 
 from sim2cam.adapt.certificate import certificate
 from sim2cam.adapt.certificate.certificate import (
@@ -41,7 +41,6 @@ from sim2cam.adapt.translation import JPEG_QUALITY
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.sample import Dataset
-from sim2cam.data.writer import write_json
 from sim2cam.images import compute_digest, decode_image, encode_jpeg
 from sim2cam.metrics.detection import Detection
 from sim2cam.models.shipped_weights import resolve_weights
@@ -101,7 +100,7 @@ def main(arguments: Arguments) -> None:
         "saboteurs": saboteurs,
         "benign": benign,
     }
-    write_json(RESULTS / "certificate.json", facts)
+    write_results(RESULTS / "certificate.json", facts)
     write_sheet(subjects[0], FIGURES / "certificate.jpg")
     for row in (*saboteurs, *benign):
         share = row["failed_without_verifiers"]["value"]

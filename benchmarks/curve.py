@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import tyro
 from dice import PLAN as ABLATION
 from dice import read_splits
-from scoring_log import RESULTS, log_scoring, round_numbers
+from result_files import RESULTS, log_scoring, round_numbers, write_results
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import RealImageSplits
@@ -109,7 +109,7 @@ def main(arguments: Arguments) -> None:
         "test": _score_photos(splits, arguments.ablation / PREDICTIONS_FOLDER)
         or json.loads(path.read_text())["test"],
     }
-    write_json(path, round_numbers(facts))
+    write_results(path, round_numbers(facts))
     for part in ("dev", "test"):
         for curve in facts[part]["learning_curves"]:
             print(curve["summary"])

@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
 from dice import PLAN, read_splits
-from scoring_log import RESULTS, log_scoring
+from result_files import RESULTS, log_scoring, write_results
 from sites import ADAPTED, Site, run_variant
 
 from sim2cam.data.environment import collect_environment
@@ -74,7 +74,7 @@ def main(arguments: Arguments) -> None:
                         minutes=remaining_minutes,
                     )
     scores = score(BY_DAY, sites)
-    write_json(
+    write_results(
         RESULTS / "days.json",
         {"environment": collect_environment(None, arguments.at_once), **scores},
     )

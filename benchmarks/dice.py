@@ -21,14 +21,14 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 from rendering.sheet import write_contact_sheet
-from scoring_log import FIGURES, RESULTS, locate_real_dataset, log_scoring
+from result_files import FIGURES, RESULTS, locate_real_dataset, log_scoring, write_results
 
 from sim2cam import images
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import RealImageSplits, read_real_images
 from sim2cam.data.sample import Dataset
-from sim2cam.data.writer import CARD, write_json
+from sim2cam.data.writer import CARD
 from sim2cam.experiments.ablation import (
     CAMERA,
     CAMERA_TRANSLATED,
@@ -151,7 +151,7 @@ def main(arguments: Arguments) -> None:
         "notes": list(collect_notes(splits, variant_count=len(scores["variants"]))),
         **scores,
     }
-    write_json(RESULTS / "dice.json", facts)
+    write_results(RESULTS / "dice.json", facts)
     log_scoring("core ablation", scores)
     shown = [name for name in SHOWN if (arguments.work / name / CARD).is_file()]
     columns = {

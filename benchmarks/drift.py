@@ -25,6 +25,7 @@ import numpy as np
 import tyro
 from calibrate import format_recipe, make_photos, sample_camera_factors
 from numpy.typing import NDArray
+from result_files import write_results
 
 from sim2cam import images
 from sim2cam.adapt.calibration.board_corners import BoardDetection
@@ -41,7 +42,6 @@ from sim2cam.adapt.calibration.photo_measurements import (
     measure_photos,
 )
 from sim2cam.data.data_folder import locate_data_folder
-from sim2cam.data.writer import write_json
 from sim2cam.errors import LensError
 from sim2cam.files import write_bytes
 from sim2cam.seeds import derive_rng
@@ -103,7 +103,7 @@ def main(arguments: Arguments) -> None:
     for name, run in parts.items():
         if name not in results:
             results[name] = run()
-            write_json(path, {"summary": summarize(results), "parts": results})
+            write_results(path, {"summary": summarize(results), "parts": results})
         print(name, file=sys.stderr, flush=True)
 
 

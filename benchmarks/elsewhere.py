@@ -18,12 +18,11 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS
+from result_files import RESULTS, write_results
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
-from sim2cam.data.writer import write_json
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
@@ -73,7 +72,7 @@ def main(arguments: Arguments) -> None:
         "seed": SEED,
         "places": rows,
     }
-    write_json(RESULTS / "elsewhere.json", facts)
+    write_results(RESULTS / "elsewhere.json", facts)
 
 
 def list_test_sets(work: Path, pictures: int, workers: int) -> Iterator[tuple[str, Dataset]]:

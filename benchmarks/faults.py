@@ -25,13 +25,12 @@ from typing import Any
 import numpy as np
 import psutil
 import tyro
+from result_files import RESULTS, write_results
 
 from sim2cam import files
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.shards import read_shard_content, remove_damaged
-from sim2cam.data.writer import write_json
 
-RESULTS = Path(__file__).parent / "results"
 RECIPE = 'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
 COUNT = 64  # 4 shards
 STALL_S = 30
@@ -111,7 +110,7 @@ def main(arguments: Arguments) -> None:
         "experiments": experiments,
         "costs": measure_costs(bench, reference),
     }
-    write_json(RESULTS / "faults.json", facts)
+    write_results(RESULTS / "faults.json", facts)
     for row in experiments:
         print(f"{row['name']}: {row['whole']} of {row['tries']} datasets complete")
     if any(row["whole"] < row["tries"] for row in experiments):

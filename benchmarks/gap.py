@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from scoring_log import RESULTS, locate_real_dataset
+from result_files import RESULTS, locate_real_dataset, write_results
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
-from sim2cam.data.writer import write_json
 from sim2cam.experiments.domain_gap import measure_stage_gaps
 from sim2cam.pipeline.camera_recipes import write_camera_recipe
 from sim2cam.pipeline.recipe import Recipe, load_recipe
@@ -66,7 +65,7 @@ def main(arguments: Arguments) -> None:
             for name, steps in zip(recipes, stage_gaps, strict=True)
         ],
     }
-    write_json(RESULTS / "gap.json", facts)
+    write_results(RESULTS / "gap.json", facts)
 
 
 def fit_recipe() -> Recipe:

@@ -32,7 +32,7 @@ import tyro
 from calibrate import format_recipe, sample_camera_factors
 from dice import PLAN
 from make_standin import SAMPLES, make_sets
-from scoring_log import RESULTS
+from result_files import RESULTS, write_results
 from sites import ADAPTED, Site, run_variant
 
 from sim2cam import images
@@ -40,7 +40,6 @@ from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import split_real_images
 from sim2cam.data.sample import Dataset
-from sim2cam.data.writer import write_json
 from sim2cam.experiments.ablation import PREDICTIONS_FOLDER, AblationPlan
 from sim2cam.experiments.ablation_scores import BASELINE, score_ablation
 from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
@@ -114,7 +113,7 @@ def write_measured(path: Path, measured: dict[str, Any]) -> None:
     before = json.loads(path.read_text(encoding="utf-8"))["cameras"] if path.is_file() else []
     results = {result["camera"]: result for result in (*before, measured)}
     protocol = {"images": IMAGE_COUNTS, "size_px": SIZE_PX, "paths": SAMPLES}
-    write_json(
+    write_results(
         path, {"protocol": protocol, "cameras": [results[number] for number in sorted(results)]}
     )
 

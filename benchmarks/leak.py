@@ -20,10 +20,10 @@ from pathlib import Path
 
 import tyro
 from rendering.memory import SIZES_PX, watch_memory
+from result_files import write_results
 
 from sim2cam.data.channels import ChannelName
 from sim2cam.data.environment import collect_environment
-from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.renderer import get_renderer
 
@@ -49,7 +49,7 @@ def main(arguments: Arguments) -> None:
     facts = collect_environment(get_renderer().name, 1)
     for curve in watch_memory(recipe, arguments.frames):
         sizes = [f"{width}x{height}" for width, height in SIZES_PX]
-        write_json(arguments.out / "leak.json", {"environment": facts, "sizes": sizes, **curve})
+        write_results(arguments.out / "leak.json", {"environment": facts, "sizes": sizes, **curve})
         print(f"{curve['frames']} frames: {curve['end_mb']:.0f} MB", file=sys.stderr, flush=True)
 
 

@@ -25,10 +25,9 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS, locate_real_dataset
+from result_files import RESULTS, locate_real_dataset, write_results
 
 from sim2cam.data.environment import collect_environment
-from sim2cam.data.writer import write_json
 from sim2cam.learn.weight_file import get_card_path, load_card
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS
 
@@ -119,7 +118,7 @@ def main(arguments: Arguments) -> None:
         "refined": outputs["refined"]["poses"],
         "difference": json.loads(difference),
     }
-    write_json(RESULTS / "lmo.json", facts, indented=False)
+    write_results(RESULTS / "lmo.json", facts)
     shipped = SHIPPED_WEIGHTS / f"lmo{weights.suffix}"
     shutil.copyfile(weights, shipped)
     shutil.copyfile(get_card_path(weights), get_card_path(shipped))

@@ -20,14 +20,13 @@ import cv2
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from scoring_log import RESULTS, locate_real_dataset
+from result_files import RESULTS, locate_real_dataset, write_results
 
 from sim2cam.assets.mesh_files.reader import read_solids
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.formats.bop.poses import BopModel, find_test_scenes, read_bop_models
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
-from sim2cam.data.writer import write_json
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.images import read_rgb
 from sim2cam.metrics.bootstrap import bootstrap_estimate, sample_bootstrap_counts
@@ -116,7 +115,7 @@ def main(arguments: Arguments) -> None:
         print(
             name, {category: _format_row(row) for category, row in facts[name].items()}, flush=True
         )
-    write_json(RESULTS / "lmo_truth.json", facts)
+    write_results(RESULTS / "lmo_truth.json", facts)
 
 
 def _load_shape(entry: BopModel) -> Shape:

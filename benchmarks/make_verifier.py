@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import tyro
 from dice import PLAN, read_splits
 from make_weights import print_progress
-from scoring_log import locate_real_dataset
+from result_files import locate_real_dataset
 
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images

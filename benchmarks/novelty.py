@@ -22,14 +22,13 @@ import cv2
 import numpy as np
 import tyro
 from numpy.typing import NDArray
+from result_files import RESULTS, locate_real_dataset, write_results
 from scipy.stats import mannwhitneyu
-from scoring_log import RESULTS, locate_real_dataset
 
 from sim2cam.adapt.certificate.certificate import estimate_proportion
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
-from sim2cam.data.writer import write_json
 from sim2cam.images import read_rgb
 from sim2cam.learn.device import use_threads
 from sim2cam.models.card import OodThreshold
@@ -94,7 +93,7 @@ def main(arguments: Arguments) -> None:
         "seed": SEED,
         "sets": rows,
     }
-    write_json(RESULTS / "novelty.json", facts)
+    write_results(RESULTS / "novelty.json", facts)
 
 
 ThresholdedStatistics = tuple[OodThreshold, OodStatistics]

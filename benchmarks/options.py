@@ -21,7 +21,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS
+from result_files import RESULTS, write_results
 from short_trainings import (
     FAMILIES,
     SEEDS,
@@ -36,7 +36,6 @@ from short_trainings import (
 from sim2cam.data.data_folder import locate_data_folder
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.photo_sources import list_photo_folders
-from sim2cam.data.writer import write_json
 from sim2cam.models.training.config import BackboneTuning, TrainConfig
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -99,7 +98,7 @@ def main(arguments: Arguments) -> None:
             }  # fmt: skip
             facts["families"][name] = {"protocol": protocol, **compare_variants(runs, BASELINE)}
     facts["environment"] = collect_environment(None, 1)
-    write_json(path, facts, indented=False)
+    write_results(path, facts)
 
 
 def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainConfig:

@@ -27,12 +27,11 @@ import numpy as np
 import torch
 import tyro
 from rendering.spread import Clock, compute_spread
-from scoring_log import RESULTS
+from result_files import RESULTS, write_results
 
 from sim2cam import images
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
-from sim2cam.data.writer import write_json
 from sim2cam.learn.device import use_threads
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.compat import has_operators
@@ -116,7 +115,7 @@ def main(arguments: Arguments) -> None:
         device = f"{case.device}, threads: {case.cores}"
         print(f"{case.name:<40} {device}: {cpu_ms:.0f} CPU-ms, {wall_ms:.0f} ms", flush=True)
     facts = {"environment": collect_environment(None, max(CORES)), "side_px": SIDE_PX}
-    write_json(
+    write_results(
         arguments.out, facts | {"aim_cpu_ms": AIM_CPU_MS, "cases": results, "not_run": not_run}
     )
 

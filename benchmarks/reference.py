@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from scoring_log import FIGURES
+from result_files import FIGURES, write_results
 
 from sim2cam import images
 from sim2cam.data.environment import collect_environment
-from sim2cam.data.writer import write_json
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.scene_sampling import simulate_scene
@@ -96,7 +95,7 @@ def main(arguments: Arguments) -> None:
         "size": "x".join(map(str, SIZE_PX)),
         "paths": 2 * arguments.paths,
     }
-    write_json(arguments.out / "reference.json", facts | results)
+    write_results(arguments.out / "reference.json", facts | results)
     sheet = np.concatenate([make_sheet_row(scene) for scene in scenes[:SHOWN]])
     write_bytes(arguments.figures / "path-tracing.jpg", images.encode_jpeg(sheet, QUALITY))
     print(results)

@@ -42,11 +42,10 @@ from rendering.floor import measure_floor
 from rendering.sheet import write_contact_sheet
 from rendering.steps import measure_steps
 from rendering.tabletop import SIDE_PX, Tabletop, export_tabletop, make_tabletop
+from result_files import FIGURES, RESULTS, write_results
 from result_tables.speed import tabulate_renderers
-from scoring_log import FIGURES, RESULTS
 
 from sim2cam.data.environment import collect_environment
-from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.renderer import get_renderer
 
@@ -99,7 +98,7 @@ def main(arguments: Arguments) -> None:
         "end_to_end": end_to_end,
     }
     results["aims"] = list_aims(results)
-    write_json(arguments.out / "render.json", results)
+    write_results(arguments.out / "render.json", results)
     print(tabulate_renderers(results))
 
 

@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from result_files import RESULTS, write_results
 from settled.rest import BLOCK, Block, measure_block, summarize
 
 from sim2cam.data.environment import collect_environment
-from sim2cam.data.writer import write_json
 from sim2cam.engines.process_pool import map_units
 
-RESULTS = Path(__file__).parent / "results"
 SEED = 11
 RECIPES = (
     "dice", "cubes", "cards", "chessboard", "twisty", "groceries", "fasteners", "lmo", "bin", "shelf",
@@ -69,7 +68,7 @@ def main(arguments: Arguments) -> None:
         summary = summarize([block.result for block in blocks])
         results = read_results() | {name: {**summary, "seed": SEED, "environment": facts}}
         ordered = {recipe: results[recipe] for recipe in RECIPES if recipe in results}
-        write_json(RESULTS / "rest.json", {"recipes": ordered}, indented=False)
+        write_results(RESULTS / "rest.json", {"recipes": ordered})
 
 
 def read_results() -> dict[str, Any]:

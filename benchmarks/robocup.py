@@ -24,11 +24,10 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from scoring_log import RESULTS, locate_real_dataset, log_scoring
+from result_files import RESULTS, locate_real_dataset, log_scoring, write_results
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import RealImageSplits, read_real_images
-from sim2cam.data.writer import write_json
 from sim2cam.experiments.ablation import (
     CAMERA,
     PSEUDO_LABELLED,
@@ -102,7 +101,7 @@ def main(arguments: Arguments) -> None:
     }
     if not arguments.dev:
         log_scoring("ablation", facts["all"], "robocup")
-    write_json(results / "robocup.json", facts)
+    write_results(results / "robocup.json", facts)
     for name in CATEGORIES:
         for variant in facts[name]["variants"]:
             print(f"{name:<5} {variant['name']:<32} AP50 {variant['ap50']['value']:.3f}")

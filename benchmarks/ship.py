@@ -24,12 +24,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
 from elsewhere import list_test_sets
-from scoring_log import RESULTS, locate_real_dataset
+from result_files import RESULTS, locate_real_dataset, write_results
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
-from sim2cam.data.writer import write_json
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
 from sim2cam.learn.weight_file import get_card_path
@@ -61,7 +60,7 @@ def main(arguments: Arguments) -> None:
         old, new = pool.map(_score, (shipped, arguments.candidate), [test_sets] * 2)
     ships = decide(old, new)
     facts = {"shipped": old, "candidate": new, "candidate_ships": ships}
-    write_json(RESULTS / "ship.json", {"environment": collect_environment(None, 1), **facts})
+    write_results(RESULTS / "ship.json", {"environment": collect_environment(None, 1), **facts})
     if ships:
         shutil.copy(arguments.candidate, shipped)
         shutil.copy(get_card_path(arguments.candidate), get_card_path(shipped))

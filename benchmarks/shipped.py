@@ -11,11 +11,10 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from scoring_log import RESULTS, locate_real_dataset, log_scoring
+from result_files import RESULTS, locate_real_dataset, log_scoring, write_results
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.real_images import read_real_images
-from sim2cam.data.writer import write_json
 from sim2cam.experiments.benchmark import bench, bench_tuned
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 
@@ -38,7 +37,7 @@ def main() -> None:
         **scores,
         "tuned": tuned,
     }
-    write_json(RESULTS / "shipped.json", facts)
+    write_results(RESULTS / "shipped.json", facts)
     log_scoring("weights that ship", scores["test"])
     log_scoring("weights that ship, tuned on the development photos", tuned)
     for split, score in {**scores, "tuned": tuned}.items():

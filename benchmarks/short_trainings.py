@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scoring_log import locate_real_dataset
+from result_files import locate_real_dataset
 
 from sim2cam.commands.backgrounds import Backgrounds, find_backgrounds
 from sim2cam.commands.console import Console

@@ -24,11 +24,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 import tyro
 from rendering.spread import Clock, compute_spread
-from scoring_log import RESULTS
+from result_files import RESULTS, write_results
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.writer import write_json
 from sim2cam.learn.device import use_threads
 from sim2cam.learn.trainer import Callbacks
 from sim2cam.models.training.config import TrainConfig
@@ -88,7 +87,7 @@ def main(arguments: Arguments) -> None:
         "aim_busy": AIM_BUSY,
         "cases": rows,
     }
-    write_json(RESULTS / "train.json", facts)
+    write_results(RESULTS / "train.json", facts)
 
 
 def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:

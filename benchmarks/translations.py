@@ -27,14 +27,13 @@ import numpy as np
 import tyro
 from dice import write_sheet
 from numpy.typing import NDArray
-from scoring_log import FIGURES, RESULTS, locate_real_dataset
+from result_files import FIGURES, RESULTS, locate_real_dataset, write_results
 
 from sim2cam.adapt.store import TRANSFER_TYPES
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
-from sim2cam.data.writer import write_json
 from sim2cam.images import read_rgb
 from sim2cam.learn.device import use_threads
 from sim2cam.metrics.image_statistics import compute_image_statistics
@@ -96,7 +95,7 @@ def main(arguments: Arguments) -> None:
     for run in sorted(transfers.iterdir()):
         out = arguments.work / "judged" / run.name
         rows.append(measure(run, renders, measure_gaps, out))
-        write_json(RESULTS / "translations.json", facts)
+        write_results(RESULTS / "translations.json", facts)
         print(rows[-1], flush=True)
         if rows[-1]["kept"]:
             columns[run.name] = read_dataset(out)

@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from result_files import RESULTS, write_results
 from settled.recipes import measure_recipe
 
 from sim2cam.data.environment import collect_environment
-from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import RECIPES_FOLDER
 from sim2cam.render.renderer import get_renderer
 
-RESULTS = Path(__file__).parent / "results"
 RECIPES = sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml"))
 
 
@@ -56,10 +55,9 @@ def main(arguments: Arguments) -> None:
         sheet = arguments.work / f"{name}.jpg"
         row = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
         results = read_results() | {name: {**row, "environment": facts}}
-        write_json(
+        write_results(
             RESULTS / "worlds.json",
             {"recipes": [results[recipe] for recipe in RECIPES if recipe in results]},
-            indented=False,
         )
         print(f"{name}: {len(row['problems'])} problems", flush=True)
 

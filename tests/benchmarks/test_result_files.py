@@ -1,7 +1,7 @@
 """Location of real datasets, errors for missing ones, and rounding of results."""
 
 import pytest
-from scoring_log import locate_real_dataset, round_numbers
+from result_files import locate_real_dataset, round_numbers
 
 
 def test_captures_are_looked_for_where_fetch_puts_them(tmp_path, monkeypatch):

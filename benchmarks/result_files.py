@@ -1,4 +1,4 @@
-"""Logs of all scorings on the test splits: ``results/DATASET_test_log.jsonl``."""
+"""Files of results: one of each benchmark, and the logs of all scorings on test splits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from sim2cam.data.data_folder import DATA_FOLDER_VARIABLE, locate_data_folder
 from sim2cam.data.public.catalogue import PUBLIC_DATASETS
+from sim2cam.data.writer import write_json
 
 RESULTS = Path(__file__).parent / "results"
 FIGURES = Path(__file__).parents[1] / "docs" / "results" / "figures"
@@ -35,6 +36,11 @@ def log_scoring(what: str, scores: Mapping[str, Any], dataset: str = "dice") -> 
         }
     with (RESULTS / f"{dataset}_test_log.jsonl").open("a") as log:
         log.write(json.dumps(round_numbers(line)) + "\n")
+
+
+def write_results(path: Path, results: Mapping[str, Any]) -> None:
+    """Write the results of a benchmark on one line: the repository holds many of them."""
+    write_json(path, results, indented=False)
 
 
 def round_numbers(results: dict[str, Any]) -> dict[str, Any]:
