@@ -22,19 +22,9 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from result_files import RESULTS, log_scoring, write_results
-from short_trainings import (
-    FAMILIES,
-    SEEDS,
-    Family,
-    Job,
-    compare_variants,
-    locate_images,
-    render_family,
-    run_jobs,
-)
+from result_files import log_scoring
+from short_trainings import FAMILIES, SEEDS, Arguments, Family, Job, compare_in_families, make_job
 
-from sim2cam.data.environment import collect_environment
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.learn.device import use_threads
@@ -63,54 +53,39 @@ TIMED_STEPS = 10
 
 
 @dataclass(frozen=True)
-class Arguments:
+class BackboneArguments(Arguments):
     """Options of the comparison."""
 
     work: Path = Path("runs/backbones")
-    """Folder of datasets and training runs; both are resumed."""
     families: tuple[str, ...] = tuple(FAMILIES)
-    """Families to train."""
     cpu_s: float = 400.0
     """CPU time of each training in seconds."""
-    minutes: float = 1e9
-    """Start no training after this many minutes; 0 only scores existing runs."""
-    at_once: int = 2
-    """Parallel trainings with one thread each, and worker processes of rendering."""
 
 
-def main(arguments: Arguments) -> None:
+def main(arguments: BackboneArguments) -> None:
     """Train and score all variants, and write the results."""
-    path = RESULTS / "backbones.json"
-    facts: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
-    deadline_s = time.time() + 60 * arguments.minutes
-    for name in arguments.families:
-        family, folder = FAMILIES[name], arguments.work / name
-        renders = render_family(family, folder / "renders", arguments.at_once)
+
+    def make_jobs(family: Family, folder: Path, renders: Dataset) -> list[Job]:
         use_threads(1)
-        budgets = {v: _measure_budget(v, family, renders, arguments, folder) for v in TUNINGS}
-        jobs = [
-            Job(
+        budgets = {v: _measure_budget(v, family, renders, arguments.cpu_s, folder) for v in TUNINGS}
+        return [
+            make_job(
                 variant,
                 make_config(variant, family, seed, budgets[variant]["steps"]),
-                folder / f"{variant.replace(' ', '-')}-{seed}",
-                folder / "renders",
-                locate_images(family, "test"),
+                family,
+                folder,
+                "test",
                 uses_photographs=False,
                 facts=budgets[variant],
             )
             for seed in SEEDS
             for variant in TUNINGS
         ]
-        if runs := run_jobs(jobs, arguments.at_once, deadline_s):
-            protocol = {
-                "recipe": family.recipe, "renders": family.count, "cpu_s": arguments.cpu_s, "seeds": list(SEEDS),
-                "test": f"{family.real}/{jobs[0].scored.name}",
-            }  # fmt: skip
-            facts["families"][name] = {"protocol": protocol, **compare_variants(runs, SCRATCH)}
-            if name == "dice":
-                log_scoring("backbones", {"variants": facts["families"][name]["variants"]})
-    facts["environment"] = collect_environment(None, 1)
-    write_results(path, facts)
+
+    protocol = {"cpu_s": arguments.cpu_s}
+    compared = compare_in_families("backbones", arguments, make_jobs, SCRATCH, protocol)
+    for name in {"dice", "robocup"}.intersection(compared):
+        log_scoring("backbones", {"variants": compared[name]["variants"]}, name)
 
 
 def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainConfig:
@@ -127,14 +102,14 @@ def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainCon
 
 
 def _measure_budget(
-    variant: str, family: Family, renders: Dataset, arguments: Arguments, folder: Path
+    variant: str, family: Family, renders: Dataset, cpu_s: float, folder: Path
 ) -> dict[str, Any]:
     """Return the number of steps for the CPU time, and the time of a step."""
     path = folder / f"step-{variant.replace(' ', '-')}.json"
     if not path.is_file():
         write_json(path, {"step_cpu_s": _measure_step_s(variant, family, renders)})
     step_s: float = json.loads(path.read_text())["step_cpu_s"]
-    steps = round(arguments.cpu_s / step_s)
+    steps = round(cpu_s / step_s)
     print(f"{folder.name}, {variant}: {steps} steps", flush=True)
     return {"steps": steps, "step_cpu_s": step_s}
 
@@ -157,4 +132,4 @@ def _measure_step_s(variant: str, family: Family, renders: Dataset) -> float:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Arguments, description=__doc__))
+    main(tyro.cli(BackboneArguments, description=__doc__))

@@ -10,9 +10,7 @@ a run can be resumed; no training starts after ``--minutes``. Writes ``benchmark
 
 from __future__ import annotations
 
-import json
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,21 +19,11 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
-from result_files import RESULTS, write_results
-from short_trainings import (
-    FAMILIES,
-    SEEDS,
-    Family,
-    Job,
-    compare_variants,
-    locate_images,
-    render_family,
-    run_jobs,
-)
+from short_trainings import SEEDS, Arguments, Family, Job, compare_in_families, make_job
 
 from sim2cam.data.data_folder import locate_data_folder
-from sim2cam.data.environment import collect_environment
 from sim2cam.data.photo_sources import list_photo_folders
+from sim2cam.data.sample import Dataset
 from sim2cam.models.training.config import BackboneTuning, TrainConfig
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -53,52 +41,37 @@ WIDENING = 1.5  # of both ends of the scale range
 
 
 @dataclass(frozen=True)
-class Arguments:
+class OptionArguments(Arguments):
     """Options of the comparison."""
 
     work: Path = Path("runs/options")
-    """Folder of datasets and training runs; both are resumed."""
     families: tuple[str, ...] = ("dice", "robocup")
-    """Families to train."""
     steps: int = 300
     """Steps of each training."""
-    minutes: float = 1e9
-    """Start no training after this many minutes; 0 only scores existing runs."""
-    at_once: int = 2
-    """Parallel trainings with one thread each, and worker processes of rendering."""
 
 
-def main(arguments: Arguments) -> None:
+def main(arguments: OptionArguments) -> None:
     """Train and score all variants, and write the results."""
     if not list_photo_folders(locate_data_folder()):
         raise SystemExit("No background photographs. First run: sim2cam fetch backgrounds")
-    path = RESULTS / "options.json"
-    facts: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
-    deadline_s = time.time() + 60 * arguments.minutes
-    for name in arguments.families:
-        family, folder = FAMILIES[name], arguments.work / name
-        render_family(family, folder / "renders", arguments.at_once)
-        jobs = [
-            Job(
+
+    def make_jobs(family: Family, folder: Path, _renders: Dataset) -> list[Job]:
+        return [
+            make_job(
                 variant,
                 make_config(variant, family, seed, arguments.steps),
-                folder / f"{variant.replace(' ', '-')}-{seed}",
-                folder / "renders",
-                locate_images(family, "dev"),
+                family,
+                folder,
+                "dev",
                 uses_photographs=variant != DRAWN,
                 facts={},
             )
             for seed in SEEDS
             for variant in CHANGES
         ]
-        if runs := run_jobs(jobs, arguments.at_once, deadline_s):
-            protocol = {
-                "recipe": family.recipe, "renders": family.count, "steps": arguments.steps, "seeds": list(SEEDS),
-                "scored": f"{family.real}/{jobs[0].scored.name}",
-            }  # fmt: skip
-            facts["families"][name] = {"protocol": protocol, **compare_variants(runs, BASELINE)}
-    facts["environment"] = collect_environment(None, 1)
-    write_results(path, facts)
+
+    protocol = {"steps": arguments.steps}
+    compare_in_families("options", arguments, make_jobs, BASELINE, protocol)
 
 
 def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainConfig:
@@ -114,4 +87,4 @@ def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainCon
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Arguments, description=__doc__))
+    main(tyro.cli(OptionArguments, description=__doc__))

@@ -1,20 +1,22 @@
-"""Short trainings on the same renders, scored on real images: jobs that run in parallel, and their comparison."""
+"""Compare variants of short trainings on the same renders, scored on real images."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import multiprocessing
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from result_files import locate_real_dataset
+from result_files import RESULTS, locate_real_dataset, write_results
 
 from sim2cam.commands.backgrounds import Backgrounds, find_backgrounds
 from sim2cam.commands.console import Console
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
@@ -38,6 +40,20 @@ from sim2cam.seeds import derive_rng
 SEEDS = (0, 1, 2)
 METRICS = ("ap50", "ap", "ap75")
 DATA_SEED = 100
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Options of all comparisons."""
+
+    work: Path
+    """Folder of datasets and training runs; both are resumed."""
+    families: tuple[str, ...]
+    """Families to train."""
+    minutes: float = 1e9
+    """Start no training after this many minutes; 0 only scores existing runs."""
+    at_once: int = 2
+    """Parallel trainings with one thread each, and worker processes of rendering."""
 
 
 @dataclass(frozen=True)
@@ -95,19 +111,69 @@ class ScoredRun:
     evaluator: DetectionEvaluator
 
 
-def render_family(family: Family, folder: Path, workers: int) -> Dataset:
-    """Return the renders of a family; render missing ones."""
-    return generate(
-        load_recipe(family.recipe), folder, count=family.count, seed=DATA_SEED,
-        workers=workers, resume=True, overwrite=False, progress=ignore_progress,
-    )  # fmt: skip
+def compare_in_families(
+    name: str,
+    arguments: Arguments,
+    make_jobs: Callable[[Family, Path, Dataset], Sequence[Job]],
+    baseline: str,
+    protocol: Mapping[str, Any],
+) -> dict[str, dict[str, Any]]:
+    """Train and score the jobs of each family, and write ``benchmarks/results/NAME.json``.
+
+    Args:
+        name: name of the results; those of other families stay.
+        make_jobs: returns the jobs of a family from the folder of its runs and its renders.
+        baseline: variant that the others are compared with.
+        protocol: facts about all trainings.
+
+    Returns:
+        Results of each family of which a training is finished.
+    """
+    deadline_s = time.time() + 60 * arguments.minutes
+    path = RESULTS / f"{name}.json"
+    results = json.loads(path.read_text())["families"] if path.is_file() else {}
+    compared = {}
+    for family_name in arguments.families:
+        family, folder = FAMILIES[family_name], arguments.work / family_name
+        renders = generate(
+            load_recipe(family.recipe), folder / "renders", count=family.count, seed=DATA_SEED,
+            workers=arguments.at_once, resume=True, overwrite=False, progress=ignore_progress,
+        )  # fmt: skip
+        jobs = make_jobs(family, folder, renders)
+        if runs := run_jobs(jobs, arguments.at_once, deadline_s):
+            family_protocol = {
+                "recipe": family.recipe, "renders": family.count, "seeds": list(SEEDS),
+                "scored": f"{family.real}/{jobs[0].scored.name}", **protocol,
+            }  # fmt: skip
+            comparison = compare_variants(runs, baseline)
+            compared[family_name] = {"protocol": family_protocol, **comparison}
+            environment = collect_environment(None, 1)
+            write_results(path, {"families": results | compared, "environment": environment})
+    return compared
 
 
-def locate_images(family: Family, split: str) -> Path:
-    """Return the file of labels of a split, or the folder of a dataset without splits."""
-    folder = locate_real_dataset(family.real)
-    labels = folder / f"{split}.json"
-    return labels if labels.is_file() else folder
+def make_job(
+    variant: str,
+    config: TrainConfig,
+    family: Family,
+    folder: Path,
+    split: str,
+    *,
+    uses_photographs: bool,
+    facts: Mapping[str, Any],
+) -> Job:
+    """Return a job on the renders of a family, scored on a split of its real images."""
+    real = locate_real_dataset(family.real)
+    labels = real / f"{split}.json"
+    return Job(
+        variant,
+        config,
+        folder / f"{variant.replace(' ', '-')}-{config.seed}",
+        folder / "renders",
+        labels if labels.is_file() else real,
+        uses_photographs,
+        facts,
+    )
 
 
 def run_jobs(jobs: Iterable[Job], at_once: int, deadline_s: float) -> list[ScoredRun]:
