@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sim2cam.errors import CheckpointError
+from sim2cam.learn.weight_file import COPY_AGAIN
 from sim2cam.models.network.detector import STRIDE_PX, DetectorNetwork
 
 MAX_FALSE_POSITIVE_RATE = 0.05
@@ -85,16 +86,20 @@ def split_feature_distribution(
     ).to_tensors()
     for name, template in expected.items():
         if name not in network_tensors:
-            raise CheckpointError(path, f"tensor {name} is missing, but the card requires it.")
+            raise CheckpointError(
+                path, f"tensor {name} is missing, but the card requires it. {COPY_AGAIN}"
+            )
         tensor = network_tensors.pop(name)
         if tensor.shape != template.shape:
             raise CheckpointError(
                 path,
                 f"tensor {name} has the shape {tuple(tensor.shape)}, but the card requires "
-                f"{tuple(template.shape)}.",
+                f"{tuple(template.shape)}. {COPY_AGAIN}",
             )
         if not torch.isfinite(tensor).all():
-            raise CheckpointError(path, f"tensor {name} holds values that are not finite.")
+            raise CheckpointError(
+                path, f"tensor {name} holds values that are not finite. Train again."
+            )
         expected[name] = tensor
     return network_tensors, FeatureDistribution(*expected.values())
 

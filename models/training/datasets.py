@@ -65,10 +65,13 @@ def check_datasets(datasets: WeightedDatasets, config: TrainConfig) -> tuple[str
     first = datasets[0][0]
     for dataset, _ in datasets:
         if not dataset.samples:
-            raise InputError(dataset.root, "no images to train on.")
+            raise InputError(dataset.root, "no images to train on. Name a dataset with images.")
         for sample in dataset.samples:
             if sample.objects is None:
-                raise InputError(dataset.root, f"image {sample.name} has no labels to train on.")
+                raise InputError(
+                    dataset.root,
+                    f"image {sample.name} has no labels to train on. Label it, or leave it out.",
+                )
         if set(dataset.categories) != set(first.categories):
             raise InputError(
                 dataset.root,

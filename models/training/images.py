@@ -193,7 +193,7 @@ def read_annotated_image(
         raise InputError(
             sample.rgb,
             f"{rgb.shape[1]}x{rgb.shape[0]} pixels, but its labels are for "
-            f"{sample.width}x{sample.height}.",
+            f"{sample.width}x{sample.height}. Use the image that was labelled, or scale the labels.",
         )
     ids = read_channel("ids", sample.channels["ids"]) if "ids" in sample.channels else None
     hull_ids = None if tasks.amodal else ids  # hulls cover visible parts only

@@ -270,7 +270,10 @@ def make_training_setup(
         auxiliary_data.background_images is not None
         and not auxiliary_data.background_images.samples
     ):
-        raise InputError(auxiliary_data.background_images.root, "contains no background images.")
+        raise InputError(
+            auxiliary_data.background_images.root,
+            "contains no background images. Name a folder with images.",
+        )
     if objects:
         _check_object_coordinates(datasets)
         geometries = [objects[name] for name in categories]
@@ -366,7 +369,10 @@ def _check_auxiliary_data(config: TrainConfig, auxiliary_data: AuxiliaryData) ->
             "in the recipe's [train.adapt], or set target_backgrounds = true in its [train]."
         )
     if not auxiliary_data.target_images.samples:
-        raise InputError(auxiliary_data.target_images.root, "contains no images to adapt to.")
+        raise InputError(
+            auxiliary_data.target_images.root,
+            "contains no images to adapt to. Name a folder with images.",
+        )
 
 
 def _make_record(dataset: Dataset | None) -> DatasetRecord | None:

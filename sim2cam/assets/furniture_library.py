@@ -106,7 +106,9 @@ def _read_property(catalogue: str, key: str) -> str:
 def _read_text(library: Path, path: Path) -> str:
     """Return a text file in Latin-1, as Java's properties are."""
     if not path.is_file():
-        raise InputError(library, f"holds no {path.name}, so it is no furniture library.")
+        raise InputError(
+            library, f"holds no {path.name}, so it is no furniture library. Choose another folder."
+        )
     if path.stat().st_size > _MAX_TEXT_BYTES:
         raise InputError(library, f"{path.name} is larger than {_MAX_TEXT_BYTES // 1_000_000} MB.")
     return path.read_text(encoding="latin-1")

@@ -129,7 +129,7 @@ def filter_datasets(datasets: Sequence[Dataset], condition: str) -> list[Dataset
     ]
     if not any(dataset.samples for dataset in selected):
         roots = ", ".join(str(dataset.root) for dataset in datasets)
-        raise InputError(roots, f"no sample meets {condition}.")
+        raise InputError(roots, f"no sample meets {condition}. Choose a weaker condition.")
     return selected
 
 

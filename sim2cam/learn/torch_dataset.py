@@ -31,10 +31,15 @@ class TorchDetectionDataset(TorchDataset[Item]):
     def __init__(self, dataset: Dataset, *, with_masks: bool = False) -> None:
         for sample in dataset.samples:
             if sample.objects is None:
-                raise InputError(dataset.root, f"image {sample.name} has no labels.")
+                raise InputError(
+                    dataset.root, f"image {sample.name} has no labels. Label it, or leave it out."
+                )
             labels = (label for label in sample.objects if not label.is_crowd)
             if with_masks and "ids" not in sample.channels and any(o.mask is None for o in labels):
-                raise InputError(dataset.root, f"image {sample.name} has no ids and no masks.")
+                raise InputError(
+                    dataset.root,
+                    f"image {sample.name} has no ids and no masks. Set with_masks=False.",
+                )
         self._dataset = dataset
         self._with_masks = with_masks
 

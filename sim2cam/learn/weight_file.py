@@ -21,6 +21,7 @@ from sim2cam.errors import CheckpointError, InputError, UsageError
 from sim2cam.files import write_atomic
 
 WEIGHTS_SUFFIX = ".safetensors"
+COPY_AGAIN = "Copy both files again."
 _MAX_CARD_BYTES = 1 << 26
 _STATISTIC = re.compile(r"(^|\.)running_(mean|var)$")
 
@@ -90,14 +91,12 @@ def load_card(weights_path: Path) -> dict[str, Any]:
     if not is_file(path):
         raise CheckpointError(path, "the card of the weights is missing. Copy both files.")
     try:
-        card = read_json(path, _MAX_CARD_BYTES, "card of weights", "Copy both files again.")
+        card = read_json(path, _MAX_CARD_BYTES, "card of weights", COPY_AGAIN)
         check_nesting(path, card)
     except InputError as error:
         raise CheckpointError(*error.args) from error
     if not isinstance(card, dict):
-        raise CheckpointError(
-            path, "not a JSON card: an object is expected. Copy both files again."
-        )
+        raise CheckpointError(path, f"not a JSON card: an object is expected. {COPY_AGAIN}")
     return card
 
 
@@ -119,10 +118,10 @@ def parse_card(path: Path, content: Mapping[str, Any], card_type: type[Card], ow
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise CheckpointError(
-            path, f"not a card of {owner}: {key}: {first['msg']}. Copy both files again."
+            path, f"not a card of {owner}: {key}: {first['msg']}. {COPY_AGAIN}"
         ) from error
     except UsageError as error:
-        raise CheckpointError(path, f"{str(error).rstrip('.')}. Copy both files again.") from error
+        raise CheckpointError(path, f"{str(error).rstrip('.')}. {COPY_AGAIN}") from error
 
 
 def get_card_path(weights_path: Path) -> Path:
@@ -160,7 +159,7 @@ def check_sizes(
                 raise CheckpointError(
                     path,
                     f"the card has {name} = {reprlib.repr(number)}, but its tensors allow at most {maximum}. "
-                    "Copy both files again.",
+                    f"{COPY_AGAIN}",
                 )
 
 
@@ -173,17 +172,19 @@ def load_into_network(path: Path, network: torch.nn.Module, tensors: Mapping[str
     expected = network.state_dict()
     for name in sorted(expected.keys() | tensors.keys()):
         if name not in tensors:
-            raise CheckpointError(path, f"tensor {name} of the card is missing.")
+            raise CheckpointError(path, f"tensor {name} of the card is missing. {COPY_AGAIN}")
         if name not in expected:
-            raise CheckpointError(path, f"tensor {name} is not in the card.")
+            raise CheckpointError(path, f"tensor {name} is not in the card. {COPY_AGAIN}")
         if tensors[name].shape != expected[name].shape:
             raise CheckpointError(
                 path,
                 f"tensor {name} has the shape {tuple(tensors[name].shape)}, but the card requires "
-                f"{tuple(expected[name].shape)}.",
+                f"{tuple(expected[name].shape)}. {COPY_AGAIN}",
             )
         if not torch.isfinite(tensors[name]).all():
-            raise CheckpointError(path, f"tensor {name} contains values that are not finite.")
+            raise CheckpointError(
+                path, f"tensor {name} contains values that are not finite. Train again."
+            )
     network.load_state_dict(dict(tensors))
 
 

@@ -79,7 +79,7 @@ def test_a_condition_keeps_samples(dataset):
     with pytest.raises(InputError) as caught:
         filter_datasets([dataset, other], "objects > 2")
     roots = f"{dataset.root}, {dataset.root}"
-    assert str(caught.value) == f"{roots}: no sample meets objects > 2."
+    assert str(caught.value) == f"{roots}: no sample meets objects > 2. Choose a weaker condition."
 
 
 @needs_duckdb

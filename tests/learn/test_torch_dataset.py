@@ -74,8 +74,8 @@ def test_a_loader_with_workers_gives_the_same(dataset):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"objects": None}, "image 0 has no labels."),
-        ({"channels": {}}, "image 0 has no ids and no masks."),
+        ({"objects": None}, "image 0 has no labels. Label it, or leave it out."),
+        ({"channels": {}}, "image 0 has no ids and no masks. Set with_masks=False."),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(dataset, change, problem):

@@ -299,7 +299,7 @@ def test_what_cannot_be_laid_before_backdrops_is_refused(make_dataset, pictures,
     data, photos = make_dataset(), make_dataset("photos", with_ids=False)
     none = Dataset(tmp_path / "none", (), ())
     table = [
-        (data, none, f"{none.root}: contains no background images."),
+        (data, none, f"{none.root}: contains no background images. Name a folder with images."),
         (
             photos, pictures((20, 20)),
             f"{photos.root}: has no instance masks, so objects cannot be put on background images. "

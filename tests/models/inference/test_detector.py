@@ -186,7 +186,7 @@ def test_card_and_tensors_must_fit(weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(weights)
     assert str(caught.value) == (
-        f"{weights}: tensor class_head.1.bias has the shape (2,), but the card requires (3,)."
+        f"{weights}: tensor class_head.1.bias has the shape (2,), but the card requires (3,). Copy both files again."
     )
     card.write_text(json.dumps(words | {"architecture": "smal"}))
     with pytest.raises(CheckpointError) as caught:

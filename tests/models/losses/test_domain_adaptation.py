@@ -327,7 +327,7 @@ def test_settings_and_what_they_need_go_together(make_dataset, tmp_path):
         ),
         (
             {"adapt": AdaptationConfig("adabn")}, AuxiliaryData(target_images=none), InputError,
-            f"{data.root}: contains no images to adapt to.",
+            f"{data.root}: contains no images to adapt to. Name a folder with images.",
         ),
         (
             {"patience": 2}, AuxiliaryData(validation_set=replace(data, samples=(unlabelled,))), InputError,

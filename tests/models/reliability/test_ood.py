@@ -148,13 +148,13 @@ def test_tensors_go_into_a_file_and_come_back(crops, tmp_path):
 
 
 BAD = [
-    ("mean", None, "tensor feature_distribution.mean is missing, but the card requires it."),
-    ("whitening", None, "tensor feature_distribution.whitening is missing, but the card requires it."),
-    ("mean", torch.zeros(3), "tensor feature_distribution.mean has the shape (3,), but the card requires (5,)."),
+    ("mean", None, "tensor feature_distribution.mean is missing, but the card requires it. Copy both files again."),
+    ("whitening", None, "tensor feature_distribution.whitening is missing, but the card requires it. Copy both files again."),
+    ("mean", torch.zeros(3), "tensor feature_distribution.mean has the shape (3,), but the card requires (5,). Copy both files again."),
     ("whitening", torch.zeros(5, 4),
-     "tensor feature_distribution.whitening has the shape (5, 4), but the card requires (5, 5)."),
+     "tensor feature_distribution.whitening has the shape (5, 4), but the card requires (5, 5). Copy both files again."),
     ("mean", torch.full((5,), float("inf")),
-     "tensor feature_distribution.mean holds values that are not finite."),
+     "tensor feature_distribution.mean holds values that are not finite. Train again."),
 ]  # fmt: skip
 
 

@@ -30,8 +30,16 @@ def test_what_cannot_be_trained_on_is_refused(make_dataset):
     table = [
         ((), UsageError, "no data to train on. Name at least one dataset."),
         (((data, 0.0),), UsageError, f"the weight of {data.root} must be above 0, not 0.0"),
-        (((replace(data, samples=()), 1.0),), InputError, f"{data.root}: no images to train on."),
-        (((unlabelled, 1.0),), InputError, f"{data.root}: image 0 has no labels to train on."),
+        (
+            ((replace(data, samples=()), 1.0),),
+            InputError,
+            f"{data.root}: no images to train on. Name a dataset with images.",
+        ),
+        (
+            ((unlabelled, 1.0),),
+            InputError,
+            f"{data.root}: image 0 has no labels to train on. Label it, or leave it out.",
+        ),
         (
             ((data, 1.0), (replace(data, categories=("square", "die")), 1.0)),
             InputError,
