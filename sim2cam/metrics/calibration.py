@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from sim2cam.metrics.bootstrap import Estimate, basic_bootstrap_estimate
 from sim2cam.metrics.detection import LabelledDataset, Predictions, match_category
-from sim2cam.metrics.resampling import ResamplingUnits, group_images
+from sim2cam.metrics.resampling import N_RESAMPLES, ResamplingUnits, group_images
 
 N_BINS = 10
 MIN_SCORE = 0.3
 """Detections below are left out: they are many, and mostly wrong as their scores predict."""
 
-N_RESAMPLES = 1000
 _IOU_50_INDEX = 0  # in IOU_THRESHOLDS
 
 Floats = NDArray[np.float64]

@@ -29,9 +29,8 @@ from sim2cam.metrics.matching import (
     ImageMatches,
     match_boxes,
 )
-from sim2cam.metrics.resampling import GroupedImage, ResamplingUnits, group_images
+from sim2cam.metrics.resampling import N_RESAMPLES, GroupedImage, ResamplingUnits, group_images
 
-N_RESAMPLES = 1000
 IOU_50_INDEX, IOU_75_INDEX = 0, 5  # of IOU_THRESHOLDS
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
-from sim2cam.metrics.detection import IOU_50_INDEX, IOU_75_INDEX, N_RESAMPLES, score_categories
+from sim2cam.metrics.detection import IOU_50_INDEX, IOU_75_INDEX, score_categories
 from sim2cam.metrics.matching import CategoryMatches, ImageMatches
-from sim2cam.metrics.resampling import ResamplingUnits
+from sim2cam.metrics.resampling import N_RESAMPLES, ResamplingUnits
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,8 @@ from sim2cam.metrics.pose_errors import (
     compute_mspd,
     compute_mssd,
 )
-from sim2cam.metrics.resampling import ResamplingUnits
+from sim2cam.metrics.resampling import N_RESAMPLES, ResamplingUnits
 from sim2cam.metrics.surface_discrepancy import VSD_TAUS
-
-N_RESAMPLES = 1000
 
 MSSD_THRESHOLDS = np.arange(0.05, 0.51, 0.05)
 """Thresholds of MSSD over the diameter (BOP Challenge 2019)."""

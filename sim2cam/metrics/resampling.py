@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from sim2cam.metrics.bootstrap import sample_bootstrap_counts
 
+N_RESAMPLES = 1000
+"""Number of resamples of an interval."""
+
 MIN_UNITS = 10
 """Minimum number of units. With fewer, intervals are too narrow.
 

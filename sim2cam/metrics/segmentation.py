@@ -13,14 +13,13 @@ from sim2cam.errors import InputError
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
 from sim2cam.metrics.detection import (
-    N_RESAMPLES,
     LabelledDataset,
     LabelledImage,
     average_defined,
     is_ignored,
 )
 from sim2cam.metrics.masks import GroundTruthMasks
-from sim2cam.metrics.resampling import group_images
+from sim2cam.metrics.resampling import N_RESAMPLES, group_images
 
 MIOU, BACKGROUND_IOU = "miou", "background_iou"
 

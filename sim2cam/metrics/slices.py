@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, fields_to_json
 from sim2cam.metrics.error_analysis import DetectionOutcome
-from sim2cam.metrics.resampling import ResamplingUnits
-
-N_RESAMPLES = 1000
+from sim2cam.metrics.resampling import N_RESAMPLES, ResamplingUnits
 
 SIZE_EDGES_PX = (16, 32, 64, 128, 256)
 """Edges of size bins: longer side of the box."""
