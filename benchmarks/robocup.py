@@ -20,14 +20,18 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import numpy as np
 import tyro
 from result_files import RESULTS, locate_real_dataset, log_scoring, write_results
 
 from sim2cam.data.environment import collect_environment
+from sim2cam.data.formats.predictions import DETECTION_ROWS, parse_detection_rows
 from sim2cam.data.real_images import RealImageSplits, read_real_images
+from sim2cam.data.sample import Dataset
 from sim2cam.experiments.ablation import (
     CAMERA,
     PSEUDO_LABELLED,
@@ -36,21 +40,26 @@ from sim2cam.experiments.ablation import (
     TRANSLATED,
     AblationPlan,
     Variant,
+    locate_result,
     prepare_data,
+    read_job_result,
     run_jobs,
 )
 from sim2cam.experiments.ablation_scores import BASELINE, score_ablation
+from sim2cam.metrics.bootstrap import average_over_seeds
+from sim2cam.metrics.detection import bootstrap_scores, estimate_seed_mean
+from sim2cam.metrics.sliced_ap import SlicedEvaluator, group_by_attribute
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.seeds import derive_rng
 
 CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "ball": ("ball",),
     "all": ("ball", "goalpost", "robot"),
 }
 """Scored categories by name of the scoring."""
-FROM_SCRATCH = "randomized, from scratch"
 VARIANTS = (
-    Variant(FROM_SCRATCH, (RANDOMIZED,)),
     Variant(BASELINE, (RANDOMIZED,)),
+    Variant("randomized, from scratch", (RANDOMIZED,), from_scratch=True),
     Variant("randomized + camera fit", (CAMERA,)),
     Variant("+ translated", (RANDOMIZED, TRANSLATED)),
     Variant("+ pseudo-labels", (RANDOMIZED,), (RANDOMIZED, PSEUDO_LABELLED)),
@@ -83,22 +92,19 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Run missing training jobs and write the scores of all results."""
-    start = time.monotonic()
     _check_arms(arguments.arms)
     splits = read_splits(dev=arguments.dev)
     results = arguments.work if arguments.dev else RESULTS
     predictions = results / "robocup"
     plan = make_plan(arguments)
     if arguments.minutes > 0:
-        for study in split_by_weights(plan, arguments.arms):
-            minutes = arguments.minutes - (time.monotonic() - start) / 60
-            _run(study, splits, predictions, arguments, minutes)
-    facts = {"environment": collect_environment(None, arguments.at_once)} | {
-        name: score_ablation(
-            plan, select_categories(splits, categories), predictions, baseline=BASELINE
-        )
-        for name, categories in CATEGORIES.items()
-    }
+        selected = tuple(variant for variant in VARIANTS if variant.name in arguments.arms)
+        _run(replace(plan, variants=selected), splits, predictions, arguments)
+    facts: dict[str, Any] = {"environment": collect_environment(None, arguments.at_once)}
+    for name, categories in CATEGORIES.items():
+        selected_splits = select_categories(splits, categories)
+        facts[name] = score_ablation(plan, selected_splits, predictions, baseline=BASELINE)
+        facts[name]["sizes"] = score_sizes(plan, selected_splits.test, predictions)
     if not arguments.dev:
         log_scoring("ablation", facts["all"], "robocup")
     write_results(results / "robocup.json", facts)
@@ -108,7 +114,7 @@ def main(arguments: Arguments) -> None:
 
 
 def make_plan(arguments: Arguments) -> AblationPlan:
-    """Return the plan of the ablation study; its training settings use pretrained weights."""
+    """Return the plan of the ablation study."""
     config = replace(
         load_recipe("robocup").train,
         architecture="lite0",
@@ -127,34 +133,18 @@ def make_plan(arguments: Arguments) -> AblationPlan:
     )
 
 
-def split_by_weights(plan: AblationPlan, arms: Collection[str]) -> tuple[AblationPlan, ...]:
-    """Return two plans of the selected variants: those trained from pretrained weights, and the one from random weights."""
-    selected = [variant for variant in plan.variants if variant.name in arms]
-    return (
-        replace(plan, variants=tuple(v for v in selected if v.name != FROM_SCRATCH)),
-        replace(
-            plan,
-            variants=tuple(v for v in selected if v.name == FROM_SCRATCH),
-            config=replace(plan.config, pretrained=""),
-        ),
-    )
-
-
 def _run(
-    plan: AblationPlan,
-    splits: RealImageSplits,
-    predictions: Path,
-    arguments: Arguments,
-    minutes: float,
+    plan: AblationPlan, splits: RealImageSplits, predictions: Path, arguments: Arguments
 ) -> None:
     """Make the datasets of a study and run its missing training jobs."""
+    start = time.monotonic()
     skipped = prepare_data(plan, splits, arguments.work, workers=arguments.at_once)
     for name, reason in skipped.items():
         print(f"Skipping variants with '{name}': {reason}", flush=True)
     runnable = tuple(v for v in plan.variants if skipped.keys().isdisjoint(v.data))
     for job in run_jobs(
         replace(plan, variants=runnable), splits, arguments.work, predictions,
-        workers=arguments.at_once, minutes=minutes,
+        workers=arguments.at_once, minutes=arguments.minutes - (time.monotonic() - start) / 60,
     ):  # fmt: skip
         print(job.name, flush=True)
 
@@ -180,6 +170,33 @@ def select_categories(splits: RealImageSplits, categories: tuple[str, ...]) -> R
         for sample in splits.test.samples
     )
     return replace(splits, test=replace(splits.test, samples=samples))
+
+
+def score_sizes(
+    plan: AblationPlan, test: Dataset, predictions: Path
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return AP50 by size range for each variant with results: means over seeds with 95 % intervals."""
+    scores = {}
+    for variant in plan.variants:
+        paths = (locate_result(predictions, variant, seed) for seed in plan.seeds)
+        results = [r for path in paths if (r := read_job_result(path, variant, plan, test))]
+        if not results:
+            continue
+        evaluators = [
+            SlicedEvaluator(test, parse_detection_rows(result[DETECTION_ROWS]))
+            for result in results
+        ]
+        resampled = bootstrap_scores(evaluators, rng=derive_rng(0, "sizes"))
+        means = {
+            name: average_over_seeds(values, derive_rng(0, f"sizes/{variant.name}"))
+            for name, values in resampled.items()
+        }
+        scores[variant.name] = {
+            name: estimate_seed_mean(mean).to_json()
+            for name, mean in group_by_attribute(means)["size, px"].items()
+            if np.isfinite(mean[0])
+        }
+    return scores
 
 
 def _check_arms(arms: Collection[str]) -> None:

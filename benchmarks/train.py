@@ -3,6 +3,7 @@
     python benchmarks/train.py [--work DIR] [--steps N]
 
 Trains each size as configured by the recipe ``dice`` on one and two cores, and on a GPU if there is one.
+``lite0`` starts from pretrained weights, as the recipe says; the others start from random ones.
 Images are rendered into ``--work``. The first fifth of the steps, which decode images, is excluded.
 "Cores busy" is CPU time over wall time. The cost of making a batch is measured separately. Writes
 ``train.json`` to ``benchmarks/results``.
@@ -37,7 +38,7 @@ from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.progress import ignore_progress
 
-SIZES = ("nano", "small", "base")
+SIZES = ("lite0", "nano", "small", "base")
 CORES = (1, 2)
 IMAGE_COUNT = 160
 BATCHES = 12
@@ -93,7 +94,9 @@ def main(arguments: Arguments) -> None:
 def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
     """Return the cost of a training; run in a separate process."""
     use_threads(case.cores)
-    config = replace(load_recipe("dice").train, architecture=case.size, steps=arguments.steps)
+    config = replace(load_recipe("dice").train, steps=arguments.steps)
+    if case.size != config.architecture:
+        config = replace(config, architecture=case.size, pretrained="", backbone=None)
     progress: list[tuple[TrainProgress, float, float]] = []
 
     def record(line: TrainProgress) -> None:

@@ -107,6 +107,7 @@ class Variant:
         fine_tuning_data: names of the datasets of the fine-tuning phase, which may include
             ``PSEUDO_LABELLED``; empty without fine-tuning.
         steps: training steps, with a learning-rate schedule of this length; None for those of the study.
+        from_scratch: start from random weights, even if the study starts from pretrained ones.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Variant:
     fine_tuning_data: tuple[str, ...] = ()
     alignment: AdaptationMethod | None = None
     steps: int | None = None
+    from_scratch: bool = False
 
     @property
     def all_data(self) -> tuple[str, ...]:
@@ -303,6 +305,8 @@ def _train_job(job: TrainingJob) -> AnyDetector:
     adapt = None if variant.alignment is None else AdaptationConfig(variant.alignment)
     steps = job.config.steps if variant.steps is None else variant.steps
     config = replace(job.config, seed=job.seed, steps=steps, fine_tuning=None, adapt=adapt)
+    if variant.from_scratch:
+        config = replace(config, pretrained="", backbone=None)
     tuning_data, tuning_steps = variant.fine_tuning_data, 0
     if tuning_data:
         tuning_steps = max(1, round(FINE_TUNING_SHARE * config.steps))

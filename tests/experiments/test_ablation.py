@@ -15,7 +15,7 @@ from sim2cam.data.reader import read_dataset
 from sim2cam.data.real_images import RealImageSplits, read_real_images
 from sim2cam.data.sample import Keypoint, ObjectLabel
 from sim2cam.data.writer import write_json
-from sim2cam.errors import BackendError, InputError, OutputError
+from sim2cam.errors import BackendError, InputError, OutputError, UsageError
 from sim2cam.experiments import ablation
 from sim2cam.experiments.ablation import (
     CAMERA,
@@ -276,6 +276,26 @@ def test_fine_tuning_and_adaptation_take_equal_steps(work, captures, tmp_path, t
     assert [card.target_images is not None for card in cards] == [False, False, True]
     assert tuned_arms == [("coco", 19), ("randomized", 24)]  # tuned on held-out photos only
     assert [arm.count_photos(24) for arm in arms] == [5, 0]
+
+
+def test_a_variant_from_scratch_starts_from_random_weights(work, captures, tmp_path, monkeypatch):
+    configs = []
+
+    def record(_datasets, config, *_arguments, **_options):
+        configs.append(config)
+        raise UsageError("not trained")
+
+    monkeypatch.setattr(ablation, "train_detector", record)
+    arms = (
+        Variant("randomized", ("randomized",)),
+        Variant("from scratch", ("randomized",), from_scratch=True),
+    )
+    config = replace(PLAN.config, architecture="lite0", pretrained="auto")
+    plan = replace(PLAN, variants=arms, seeds=(0,), config=config)
+    for job in list_pending_jobs(plan, captures, work, tmp_path / "results", threads=1):
+        with pytest.raises(UsageError, match="not trained"):
+            ablation.run_job(job)
+    assert [config.pretrained for config in configs] == ["auto", ""]
 
 
 def test_points_of_learning_curves_differ_in_renders_or_steps(work, captures, tmp_path, tuned_arms):
