@@ -5,12 +5,11 @@
 
 Reads real images from ``$SIM2CAM_REAL/robocup``. All variants train ``lite0`` for the same number of steps,
 from weights of ImageNet; one starts from random weights. All detectors learn the three categories and are
-scored twice: on balls alone, and on all. Datasets and training runs go to ``--work`` and are resumed. Writes
-predictions (one file per variant and seed) to ``benchmarks/results/robocup/``, scores to
-``benchmarks/results/robocup.json``, and a line per scoring to ``benchmarks/results/robocup_test_log.jsonl``.
-No training starts after ``--minutes``; ``--minutes 0`` only scores existing results. ``--dev`` scores the
-development images instead of the test images, and writes everything to ``--work``: for trials, with fewer
-``--images`` and ``--steps``.
+scored twice: on balls alone, and on all. Datasets, training runs and predictions go to ``--work`` and are
+resumed. Writes scores to ``benchmarks/results/robocup.json``, and a line per scoring to
+``benchmarks/results/robocup_test_log.jsonl``. No training starts after ``--minutes``; ``--minutes 0`` only scores
+existing predictions. ``--dev`` scores the development images instead of the test images, and writes scores to
+``--work``: for trials, with fewer ``--images`` and ``--steps``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import tyro
-from result_files import RESULTS, locate_real_dataset, log_scoring, write_results
+from result_files import RESULTS, locate_real_dataset, log_scoring, round_numbers, write_results
 
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.formats.predictions import DETECTION_ROWS, parse_detection_rows
@@ -34,6 +33,7 @@ from sim2cam.data.real_images import RealImageSplits, read_real_images
 from sim2cam.data.sample import Dataset
 from sim2cam.experiments.ablation import (
     CAMERA,
+    PREDICTIONS_FOLDER,
     PSEUDO_LABELLED,
     RANDOMIZED,
     REAL,
@@ -95,7 +95,7 @@ def main(arguments: Arguments) -> None:
     _check_arms(arguments.arms)
     splits = read_splits(dev=arguments.dev)
     results = arguments.work if arguments.dev else RESULTS
-    predictions = results / "robocup"
+    predictions = arguments.work / ("dev-" * arguments.dev + PREDICTIONS_FOLDER)
     plan = make_plan(arguments)
     if arguments.minutes > 0:
         selected = tuple(variant for variant in VARIANTS if variant.name in arguments.arms)
@@ -107,7 +107,7 @@ def main(arguments: Arguments) -> None:
         facts[name]["sizes"] = score_sizes(plan, selected_splits.test, predictions)
     if not arguments.dev:
         log_scoring("ablation", facts["all"], "robocup")
-    write_results(results / "robocup.json", facts)
+    write_results(results / "robocup.json", round_numbers(facts))
     for name in CATEGORIES:
         for variant in facts[name]["variants"]:
             print(f"{name:<5} {variant['name']:<32} AP50 {variant['ap50']['value']:.3f}")

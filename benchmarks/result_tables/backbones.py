@@ -6,7 +6,7 @@ from typing import Any
 
 from result_tables.cells import Results, format_difference, format_score, format_table
 
-VARIANTS = {
+BACKBONES = {
     "nano from scratch": "`nano`, from scratch",
     "from scratch": "`lite0`, from scratch",
     "frozen": "`lite0`, frozen",
@@ -20,9 +20,9 @@ def tabulate_backbones(results: Results) -> str:
     """Return AP50 of each variant on each family."""
     families = (results or {}).get("families", {})
     return format_table(
-        ("AP50 on real images", *VARIANTS.values()),
+        ("AP50 on real images", *BACKBONES.values()),
         (
-            (title, *(_format_ap50(families.get(family), name) for name in VARIANTS))
+            (title, *(_format_ap50(families.get(family), name) for name in BACKBONES))
             for family, title in FAMILIES.items()
         ),
     )
@@ -32,9 +32,9 @@ def tabulate_backbone_scores(results: Results) -> str:
     """Return all scores, training lengths, and the difference in AP50 from training from scratch."""
     families = (results or {}).get("families", {})
     return format_table(
-        ("images", "backbone", "steps", "AP50", "AP", "AP75", "AP50 − from scratch"),
+        ("images", "backbone", "steps", "AP50", "AP", "AP75", "AP50 − from scratch", "seeds"),
         (
-            _format_variant(title, VARIANTS[variant["name"]], variant, families[family])
+            _format_variant(title, BACKBONES[variant["name"]], variant, families[family])
             for family, title in FAMILIES.items()
             if family in families
             for variant in families[family]["variants"]
@@ -48,7 +48,7 @@ def _format_ap50(family: dict[str, Any] | None, name: str) -> str:
 
 
 def _format_variant(
-    title: str, backbone: str, variant: dict[str, Any], family: dict[str, Any]
+    images: str, title: str, variant: dict[str, Any], family: dict[str, Any]
 ) -> tuple[object, ...]:
     difference = next(
         (
@@ -60,4 +60,4 @@ def _format_variant(
     )
     scores = (format_score(variant[metric]) for metric in ("ap50", "ap", "ap75"))
     steps = f"{variant['seeds'][0]['steps']:,}"
-    return (title, backbone, steps, *scores, format_difference(difference))
+    return (images, title, steps, *scores, format_difference(difference), len(variant["seeds"]))
