@@ -43,8 +43,11 @@ _MODULES = {
     "train": "sim2cam.api.training",
 }
 
-# Spinning OpenMP threads take cores from working ones. Torch reads the variable on import.
+# OpenMP threads that spin take cores from working ones, and threads that sleep wake up slowly, which counts in networks
+# with many small operations. So they spin for less than a millisecond. Torch reads the variables on import; the second
+# is that of GNU OpenMP, which its Linux builds contain.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 # Page faults of large tensors slow a training step down. Torch reads the variable at its first allocation; other
 # systems than Linux ignore it.
