@@ -84,8 +84,9 @@ def main(arguments: BackboneArguments) -> None:
 
     protocol = {"cpu_s": arguments.cpu_s}
     compared = compare_in_families("backbones", arguments, make_jobs, SCRATCH, protocol)
-    for name in {"dice", "robocup"}.intersection(compared):
-        log_scoring("backbones", {"variants": compared[name]["variants"]}, name)
+    for name in ("dice", "robocup"):  # no log is kept for LM-O
+        if name in compared:
+            log_scoring("backbones", {"variants": compared[name]["variants"]}, name)
 
 
 def make_config(variant: str, family: Family, seed: int, steps: int) -> TrainConfig:

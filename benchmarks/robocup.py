@@ -95,7 +95,7 @@ def main(arguments: Arguments) -> None:
     _check_arms(arguments.arms)
     splits = read_splits(dev=arguments.dev)
     results = arguments.work if arguments.dev else RESULTS
-    predictions = arguments.work / ("dev-" * arguments.dev + PREDICTIONS_FOLDER)
+    predictions = arguments.work / ("dev-predictions" if arguments.dev else PREDICTIONS_FOLDER)
     plan = make_plan(arguments)
     if arguments.minutes > 0:
         selected = tuple(variant for variant in VARIANTS if variant.name in arguments.arms)

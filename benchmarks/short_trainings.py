@@ -127,7 +127,7 @@ def compare_in_families(
         protocol: facts about all trainings.
 
     Returns:
-        Results of each family of which a training is finished.
+        Results by name of each family with at least one finished training.
     """
     deadline_s = time.time() + 60 * arguments.minutes
     path = RESULTS / f"{name}.json"

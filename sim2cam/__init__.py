@@ -43,9 +43,9 @@ _MODULES = {
     "train": "sim2cam.api.training",
 }
 
-# OpenMP threads that spin take cores from working ones, and threads that sleep wake up slowly, which counts in networks
-# with many small operations. So they spin for less than a millisecond. Torch reads the variables on import; the second
-# is that of GNU OpenMP, which its Linux builds contain.
+# Idle OpenMP threads that spin take cores from working ones. Threads that sleep at once wake up too late for the small
+# operations of a network, so they spin briefly first. Torch reads both variables on import; the second one belongs to
+# GNU OpenMP, which its Linux builds contain.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
